@@ -1,0 +1,45 @@
+"""Cumulant: play freely once, with no reward; then act on any goal at once, in words or as a reward."""
+
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+if TYPE_CHECKING:
+    from cumulant.evaluation import Success, evaluate
+    from cumulant.language import LanguageError, parse
+    from cumulant.oracle import oracle_policy
+    from cumulant.policy import Policy, play, random_policy
+    from cumulant.renderer import render
+    from cumulant.spriteworld import Spriteworld
+    from cumulant.suites import suite
+    from cumulant.tasks import Task, reached
+    from cumulant.world import World
+
+_MODULES = {
+    "evaluation": ("Success", "evaluate"),
+    "language": ("LanguageError", "parse"),
+    "oracle": ("oracle_policy",),
+    "policy": ("Policy", "play", "random_policy"),
+    "renderer": ("render",),
+    "spriteworld": ("Spriteworld",),
+    "suites": ("suite",),
+    "tasks": ("Task", "reached"),
+    "world": ("World",),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_HOME)  # noqa: PLE0605  # a list, and the same as the imports above: a test compares them
+__version__ = metadata.version("cumulant")
+
+gymnasium.register(
+    id="cumulant/Spriteworld-v0",
+    entry_point="cumulant.gymnasium_envs:SpriteworldEnv",
+    vector_entry_point="cumulant.gymnasium_envs:SpriteworldVectorEnv",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: JAX takes seconds, and `cumulant --help` should not."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'cumulant' has no attribute {name!r}")
+    return getattr(import_module(f"cumulant.{_HOME[name]}"), name)

@@ -1,0 +1,113 @@
+"""How fast the world runs, beside the original in the same run and beside what the memory allows."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cumulant import peers
+from cumulant.renderer import render
+from cumulant.spriteworld import Spriteworld
+from cumulant.world import advance, begin
+
+_REPEATS = 5
+
+
+def bench_env(world: Spriteworld, num_envs: int, num_steps: int, with_peer: bool) -> dict[str, Any]:
+    """Environment steps per second under random actions, observing positions, with time limit and automatic reset."""
+
+    @jax.jit
+    def walk(key: jax.Array) -> Any:
+        key_start, key_walk = jax.random.split(key)
+        episodes = begin(world, key_start, num_envs)
+
+        def step(carry: Any, key: jax.Array) -> tuple[Any, None]:
+            key_act, key_reset = jax.random.split(key)
+            action = jax.random.bits(key_act, (num_envs,), jnp.uint8) % world.num_actions
+            episodes, timestep = advance(world, carry[0], action.astype(jnp.int32), key_reset)
+            return (episodes, timestep.obs), None
+
+        first = (episodes, jax.vmap(world.observe)(episodes.state))
+        return jax.lax.scan(step, first, jax.random.split(key_walk, num_steps))[0]
+
+    seconds, compile_seconds = _median_seconds(walk, jax.random.key(0))
+    # Each step must read and write the positions and the clock, and write the observation.
+    floats = len(world.feature_names)
+    bytes_per_step = 4 * (2 * floats + 2 + floats)
+    peer = _peer_rate(world, seconds_to_spend=2.0) if with_peer else None
+    return _report("env steps/s", num_envs * num_steps / seconds, peer, bytes_per_step, compile_seconds) | {
+        "num_envs": num_envs
+    }
+
+
+def bench_render(world: Spriteworld, num_frames: int, size: int, with_peer: bool) -> dict[str, Any]:
+    """Anti-aliased frames per second; the original renders with its anti-aliasing of 5."""
+    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), num_frames))
+    draw = jax.jit(jax.vmap(partial(render, world, size=size)))
+    seconds, compile_seconds = _median_seconds(draw, states)
+    bytes_per_frame = 3 * size * size + 4 * len(world.feature_names)
+    peer = _peer_rate(world, seconds_to_spend=2.0, image_size=size) if with_peer else None
+    return _report("frames/s", num_frames / seconds, peer, bytes_per_frame, compile_seconds) | {
+        "batch": num_frames,
+        "size": size,
+    }
+
+
+def _peer_rate(world: Spriteworld, seconds_to_spend: float, image_size: int = 0) -> float:
+    """The original's rate: steps that observe positions, or frames drawn of one random scene after another."""
+    module = peers.load()
+    environment = peers.environment(module, world, image_size)
+    np.random.seed(0)  # the original draws from NumPy's global state
+    environment.reset()
+    if image_size:
+        work: Callable[[Any], Any] = lambda scene: environment._renderers["frame"].render(scene)  # noqa: E731
+        inputs = [environment._init_sprites() for _ in range(100)]
+    else:
+        work, inputs = environment.step, [environment.action_space.sample() for _ in range(100)]
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds_to_spend:
+        for item in inputs:
+            work(item)
+        done += len(inputs)
+    return done / (time.perf_counter() - start)
+
+
+def _median_seconds(function: Callable, *args: Any) -> tuple[float, float]:
+    """The median time of a compiled call, and the time to compile it."""
+    start = time.perf_counter()
+    compiled = function.lower(*args).compile()  # type: ignore[attr-defined]
+    compile_seconds = time.perf_counter() - start
+    jax.block_until_ready(compiled(*args))
+    times = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        jax.block_until_ready(compiled(*args))
+        times.append(time.perf_counter() - start)
+    return float(np.median(times)), compile_seconds
+
+
+def copy_bandwidth() -> float:
+    """Bytes per second, read and written, of a large copy on this device."""
+    size = 2**30 if jax.default_backend() != "cpu" else 2**27
+    seconds, _ = _median_seconds(jax.jit(lambda x: x + 1), jnp.ones(size // 4, jnp.float32))
+    return 2 * size / seconds
+
+
+def _report(unit: str, ours: float, peer: float | None, bytes_each: int, compile_seconds: float) -> dict[str, Any]:
+    bandwidth = copy_bandwidth()
+    return {
+        "unit": unit,
+        "ours": ours,
+        "peer": peer,
+        "ratio": ours / peer if peer else None,
+        "device": jax.devices()[0].device_kind,
+        "compile_s": compile_seconds,
+        "bytes_each": bytes_each,
+        "copy_bytes_per_s": bandwidth,
+        "memory_limit": bandwidth / bytes_each,
+        "share_of_limit": ours * bytes_each / bandwidth,
+    }

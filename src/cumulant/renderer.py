@@ -1,0 +1,55 @@
+"""State → RGB: every sprite's signed distance becomes an anti-aliased coverage, painted from the bottom up."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt8
+
+from cumulant.shapes import SHAPES, signed_distance
+from cumulant.spriteworld import Spriteworld, State
+
+# Okabe and Ito's palette, told apart by colour-blind readers; one colour per shape.
+_COLOURS = "#56b4e9 #e69f00 #009e73 #cc79a7 #f0e442 #d55e00 #0072b2 #999999".split()
+AGENT_RADIUS = 0.05
+_AGENT_DISCS = ((1.0, "ink"), (0.72, "agent"), (0.3, "ink"))  # share of the radius, colour: an eye, unlike any object
+
+
+def rgb(colour: str) -> np.ndarray:
+    """A hex colour such as "#56b4e9" as three numbers in [0, 1]."""
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], np.float32) / 255
+
+
+class Look(NamedTuple):
+    """Colours in [0, 1]. A background of [size, size, 3] is a texture."""
+
+    background: Float[Array, "*texture 3"] | np.ndarray
+    ink: Float[Array, "3"] | np.ndarray
+    agent: Float[Array, "3"] | np.ndarray
+    objects: Float[Array, "n 3"] | np.ndarray
+
+
+def default_look(world: Spriteworld) -> Look:
+    """Bright objects on slate, each in the colour of its shape; the agent is a white eye."""
+    objects = np.stack([rgb(_COLOURS[SHAPES.index(name)]) for name in world.objects])
+    return Look(rgb("#20242e"), rgb("#20242e"), rgb("#ffffff"), objects)
+
+
+def render(world: Spriteworld, state: State, size: int = 64, look: Look | None = None) -> UInt8[Array, "size size 3"]:
+    """An RGB frame, row 0 at the top: State → [size, size, 3]. The object that a drag would take lies above."""
+    look = look or default_look(world)
+    centres = (jnp.arange(size) + 0.5) / size
+    x, y = centres[None, :], 1 - centres[:, None]
+    frame = jnp.broadcast_to(jnp.asarray(look.background), (size, size, 3))
+
+    def paint(frame: Array, distance: Array, colour: Array) -> Array:
+        coverage = jnp.clip(0.5 - size * distance, 0, 1)[..., None]
+        return frame + coverage * (jnp.asarray(colour) - frame)
+
+    for i in reversed(range(len(world.objects))):
+        dx, dy = (x - state.objects[i, 0]) / world.half_extent, (y - state.objects[i, 1]) / world.half_extent
+        frame = paint(frame, world.half_extent * signed_distance(world.objects[i], dx, dy), look.objects[i])
+    from_agent = jnp.sqrt((x - state.agent[0]) ** 2 + (y - state.agent[1]) ** 2)
+    for share, colour in _AGENT_DISCS:
+        frame = paint(frame, from_agent - share * AGENT_RADIUS, getattr(look, colour))
+    return jnp.round(255 * frame).astype(jnp.uint8)
