@@ -28,7 +28,7 @@ _MODULES = {
     "world": ("World",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-__all__ = sorted(_HOME)  # noqa: PLE0605  # a list, and the same as the imports above: a test compares them
+__all__ = sorted(_HOME)  # noqa: PLE0605
 __version__ = metadata.version("cumulant")
 
 gymnasium.register(

@@ -1,5 +1,7 @@
 """How fast the world runs, beside the original in the same run and beside what the memory allows."""
 
+import contextlib
+import random
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from cumulant import peers
+from cumulant.language import LanguageError, parse
 from cumulant.renderer import render
 from cumulant.spriteworld import Spriteworld
+from cumulant.tasks import THIRDS
 from cumulant.world import advance, begin
 
 _REPEATS = 5
@@ -57,15 +61,45 @@ def bench_render(world: Spriteworld, num_frames: int, size: int, with_peer: bool
     }
 
 
+def bench_parse(world: Spriteworld, characters: int = 1000) -> dict[str, Any]:
+    """The worst time to parse a phrase of so many characters, over families that strain the normal form."""
+    words = random.Random(0)
+
+    def long(join: str, part: Callable[[], str]) -> str:
+        phrase = part()
+        while len(phrase) + len(join) + len(more := part()) <= characters - 5:
+            phrase += join + more
+        return phrase
+
+    def spot() -> str:
+        return f"{words.choice(world.sprites)} {words.choice(THIRDS['y'])} {words.choice(THIRDS['x'])}"
+
+    phrases = [
+        long(" or ", spot),
+        f"not({long(' or ', spot)})",
+        long(" and ", lambda: f"({spot()} or {spot()})"),
+        long(" and ", lambda: f"not ({spot()} and {spot()})"),
+        long(" or ", lambda: f"not ({' or '.join(words.sample(world.sprites, 2))} {words.choice(THIRDS['x'])})"),
+        "agent left" + long("", lambda: f" {words.choice(['and', 'or'])} not {words.choice(THIRDS['y'])}"),
+        "q" * characters,
+    ]
+    milliseconds = []
+    for phrase in phrases:
+        start = time.perf_counter()
+        with contextlib.suppress(LanguageError):
+            parse(phrase, world.sprites)
+        milliseconds.append(1000 * (time.perf_counter() - start))
+    return {"unit": "ms, worst phrase", "ours": max(milliseconds), "peer": None, "ratio": None, "phrases": len(phrases)}
+
+
 def _peer_rate(world: Spriteworld, seconds_to_spend: float, image_size: int = 0) -> float:
     """The original's rate: steps that observe positions, or frames drawn of one random scene after another."""
     module = peers.load()
     environment = peers.environment(module, world, image_size)
-    np.random.seed(0)  # the original draws from NumPy's global state
+    np.random.seed(0)  # noqa: NPY002  # the original draws from NumPy's global state
     environment.reset()
     if image_size:
-        work: Callable[[Any], Any] = lambda scene: environment._renderers["frame"].render(scene)  # noqa: E731
-        inputs = [environment._init_sprites() for _ in range(100)]
+        work, inputs = environment._renderers["frame"].render, [environment._init_sprites() for _ in range(100)]
     else:
         work, inputs = environment.step, [environment.action_space.sample() for _ in range(100)]
     done, start = 0, time.perf_counter()
@@ -91,10 +125,11 @@ def _median_seconds(function: Callable, *args: Any) -> tuple[float, float]:
 
 
 def copy_bandwidth() -> float:
-    """Bytes per second, read and written, of a large copy on this device."""
-    size = 2**30 if jax.default_backend() != "cpu" else 2**27
-    seconds, _ = _median_seconds(jax.jit(lambda x: x + 1), jnp.ones(size // 4, jnp.float32))
-    return 2 * size / seconds
+    """Bytes per second, read and written, of passes over an array that fits no cache."""
+    size, passes = (2**30 if jax.default_backend() != "cpu" else 2**27), 8
+    walk = jax.jit(lambda x: jax.lax.fori_loop(0, passes, lambda _, x: x + 1, x))
+    seconds, _ = _median_seconds(walk, jnp.ones(size // 4, jnp.float32))
+    return 2 * size * passes / seconds
 
 
 def _report(unit: str, ours: float, peer: float | None, bytes_each: int, compile_seconds: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, subcommand
 
 if TYPE_CHECKING:
     from cumulant.evaluation import Success
@@ -20,7 +20,7 @@ _OBJECTS = ("square", "circle")
 _DEMO_PHRASES = (
     "get the square to the top left",
     "square bottom right and circle top left",
-    "agent to the top right OR circle to the bottom",
+    "(square left or circle right) and agent top",
 )
 
 
@@ -39,26 +39,18 @@ class Demo:
 
     def run(self) -> None:
         """Solve, draw, tell."""
-        import jax
-
-        from cumulant import evaluate, oracle_policy, parse, play, random_policy, reached
-        from cumulant.pictures import episode_frames, save_contact_sheet, save_gif
+        from cumulant import evaluate, oracle_policy, parse, random_policy
+        from cumulant.pictures import first_interesting, save_contact_sheet, save_gif
 
         _at_least("episodes", self.episodes, 1)
         _usable_folder(self.out)
-        world = _world(_OBJECTS)
+        world, key = _world(_OBJECTS), _seed(self.seed)
         tasks = {phrase: (parse(phrase, world.sprites),) for phrase in _DEMO_PHRASES}
-        key_play, key_solve = jax.random.split(_seed(self.seed))
-        solved = evaluate(world, oracle_policy, tasks, key_solve, self.episodes)
-        chance = evaluate(world, random_policy, tasks, key_solve, self.episodes)
-        episodes = []
-        for (phrase, (task,)), key in zip(tasks.items(), jax.random.split(key_play, len(tasks)), strict=True):
-            table = jax.numpy.asarray(task.table())
-            policy = oracle_policy(world, table)
-            episode = play(world, policy, lambda state, table=table: reached(table, world.features(state)), key)
-            episodes.append((phrase, episode_frames(world, episode, 320), bool(episode.success)))
-        save_gif(self.out / "demo.gif", episodes)
-        save_contact_sheet(self.out / "demo.png", [(p, f[:, ::2, ::2], s) for p, f, s in episodes])
+        solved = evaluate(world, oracle_policy, tasks, key, self.episodes)
+        chance = evaluate(world, random_policy, tasks, key, self.episodes)
+        films = first_interesting(world, oracle_policy, {p: task for p, (task,) in tasks.items()}, key)
+        save_gif(self.out / "demo.gif", films)
+        save_contact_sheet(self.out / "demo.png", films)
         if self.json:
             report = {p: {"oracle": _fields(solved[p]), "random": _fields(chance[p])} for p in tasks}
             return _print_json({"tasks": report, "files": [str(self.out / name) for name in ("demo.gif", "demo.png")]})
@@ -89,11 +81,11 @@ class Explain:
         from cumulant.tasks import THIRDS
 
         task = parse(self.phrase, _world(self.objects).sprites)
-        words = THIRDS if task.bins == 3 else dict.fromkeys("xy", [f"{b + 1}/{task.bins}" for b in range(task.bins)])
+        words = THIRDS if task.bins == 3 else _numbered_bins(task.bins)
         dnf = []
-        for clause in task.conditions():
-            named = [(*name.rpartition("_")[::2], bins) for name, bins in clause]
-            dnf.append([[sprite, axis, [words[axis][b] for b in bins]] for sprite, axis, bins in named])
+        for conditions in task.conditions():
+            named = [(*name.rpartition("_")[::2], bins) for name, bins in conditions]
+            dnf.append([(sprite, axis, [words[axis][b] for b in bins]) for sprite, axis, bins in named])
         if self.json:
             return _print_json({"canonical": str(task), "dnf": dnf})
         print(f"understood as: {task}")
@@ -147,39 +139,43 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Bench:
-    """Speed, beside the original Spriteworld in the same run and beside what the memory allows."""
+    """Speed: the world and its frames beside the original Spriteworld and the memory's limit; phrases by the worst."""
 
-    what: Positional[Literal["env", "render"]]  # Steps that observe positions, or anti-aliased frames.
+    what: Positional[Literal["env", "render", "parse"]]  # Steps that observe positions; anti-aliased frames; phrases.
     objects: tuple[str, ...] = _OBJECTS  # The world's objects, topmost first.
     batch: int | None = None  # Worlds or frames at once; by default what suits the device.
     size: int = 64  # Pixels along a frame's side.
-    peer: Annotated[bool, arg(help="Measure the original too (extra `peers`).")] = True
+    no_peer: bool = False  # Leave out the original, which the extra `peers` installs.
     json: bool = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Measure, and tell how far the limit is."""
         import jax
 
-        from cumulant.bench import bench_env, bench_render
+        from cumulant.bench import bench_env, bench_parse, bench_render
 
         _at_least("batch", 1 if self.batch is None else self.batch, 1)
         _at_least("size", self.size, 1)
         world, on_cpu = _world(self.objects), jax.default_backend() == "cpu"
         try:
             if self.what == "env":
-                report = bench_env(world, self.batch or (4096 if on_cpu else 2**20), 200, self.peer)
+                report = bench_env(world, self.batch or (4096 if on_cpu else 2**20), 200, not self.no_peer)
+            elif self.what == "render":
+                report = bench_render(world, self.batch or (256 if on_cpu else 2**15), self.size, not self.no_peer)
             else:
-                report = bench_render(world, self.batch or (256 if on_cpu else 2**15), self.size, self.peer)
+                report = bench_parse(world)
         except ModuleNotFoundError as error:
             raise BadInput(str(error)) from None
         if self.json:
             return _print_json(report)
-        print(f"ours      {report['ours']:>14,.0f} {report['unit']} on {report['device']}")
+        print(f"ours      {report['ours']:>14,.0f} {report['unit']}")
         if report["peer"]:
             print(f"original  {report['peer']:>14,.0f} {report['unit']}, one process: ours is {report['ratio']:,.0f}×")
-        print(f"limit     {report['memory_limit']:>14,.0f} {report['unit']} by memory bandwidth", end=" ")
-        print(f"({report['copy_bytes_per_s'] / 1e9:,.0f} GB/s measured, {report['bytes_each']:,} bytes each)")
-        print(f"ours uses {report['share_of_limit']:.1%} of it; compiled in {report['compile_s']:.1f} s")
+        if "memory_limit" in report:
+            print(f"limit     {report['memory_limit']:>14,.0f} {report['unit']} by memory bandwidth", end=" ")
+            print(f"({report['copy_bytes_per_s'] / 1e9:,.0f} GB/s measured, {report['bytes_each']:,} bytes each)")
+            print(f"ours uses {report['share_of_limit']:.1%} of it on {report['device']}", end="; ")
+            print(f"compiled in {report['compile_s']:.1f} s")
 
 
 Command = (
@@ -217,9 +213,21 @@ def _read_command(argv: Sequence[str] | None) -> Any:
     except SystemExit as stop:
         if not stop.code:
             raise
-        lines = [line.strip("│ ") for line in said.getvalue().splitlines() if line.startswith("│")]
-        first = " ".join(lines[: next((i for i, line in enumerate(lines) if line.startswith("─")), len(lines))])
-        raise BadInput(f"{first or said.getvalue().strip()} (see cumulant --help)") from None
+        raise BadInput(f"{_first_block(said.getvalue())} (see cumulant --help)") from None
+
+
+def _first_block(box: str) -> str:
+    """What tyro's box says above its first rule, in one line. Without Unicode, the title too stands above a rule."""
+    blocks = [""]
+    for line in box.splitlines():
+        text = line.strip("│|+ ")
+        if line.startswith(("╭", "╰")) or not text:
+            continue
+        if set(text) <= set("─-"):
+            blocks.append("")
+        else:
+            blocks[-1] += f" {text}"
+    return blocks[0 if "╭" in box else min(1, len(blocks) - 1)].strip()
 
 
 _DESCRIPTION = "Play freely once, with no reward; then act on any goal at once, in words or as a reward."
@@ -252,6 +260,11 @@ def _usable_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"cannot write to {path}: {error.strerror}") from None
+
+
+def _numbered_bins(bins: int) -> dict[str, tuple[str, ...]]:
+    names = tuple(f"{b + 1}/{bins}" for b in range(bins))
+    return {"x": names, "y": names}
 
 
 def _fields(success: "Success") -> dict[str, Any]:

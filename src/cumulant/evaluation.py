@@ -1,19 +1,21 @@
 """Success rates of a policy over tasks and seeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray
 from scipy.stats import binomtest
 
-from cumulant.policy import Policy, play
+from cumulant.policy import Play, Policy, play
 from cumulant.tasks import Task, reached
 from cumulant.world import World
 
-PolicyMaker = Callable[[World, Bool[Array, "c k m"]], Policy]  # a policy for the task that the table describes
+# A policy for the task that the table describes; a maker may ask for its own kind of world.
+PolicyMaker = Callable[[Any, Bool[Array, "c k m"]], Policy]
 
 
 class Success(NamedTuple):
@@ -26,28 +28,37 @@ class Success(NamedTuple):
     episodes: int  # in all
 
 
+def attempt(world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"], key: PRNGKeyArray) -> Play:
+    """One episode of the task that the table describes."""
+    return play(world, make_policy(world, table), lambda state: reached(table, world.features(state)), key)
+
+
 @partial(jax.jit, static_argnames=("world", "make_policy"))
 def outcomes(
-    world: World, make_policy: PolicyMaker, tables: Bool[Array, "tasks c k m"], keys: PRNGKeyArray
+    world: World, make_policy: PolicyMaker, tables: Bool[Array, "tasks c k m"], keys: Key[Array, "tasks episodes"]
 ) -> tuple[Bool[Array, "tasks episodes"], Int[Array, "tasks episodes"]]:
     """Success and steps of an episode for every task and key, all at once."""
 
-    def episode(table: Bool[Array, "c k m"], key: PRNGKeyArray) -> tuple[Array, Array]:
-        result = play(world, make_policy(world, table), lambda state: reached(table, world.features(state)), key)
-        return result.success, result.steps
+    def outcome(table: Bool[Array, "c k m"], key: PRNGKeyArray) -> tuple[Array, Array]:
+        episode = attempt(world, make_policy, table, key)
+        return episode.success, episode.steps
 
-    return jax.vmap(jax.vmap(episode, (None, 0)), (0, 0))(tables, keys)
+    return jax.vmap(jax.vmap(outcome, (None, 0)))(tables, keys)
+
+
+def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
+    """The tasks' tables, stacked; the shorter ones padded with clauses that never hold."""
+    clauses = max(len(task.clauses) for task in tasks)
+    return jnp.stack([jnp.asarray(task.table(clauses)) for task in tasks])
 
 
 def evaluate(
-    world: World, make_policy: PolicyMaker, tasks: dict[str, tuple[Task, ...]], key: PRNGKeyArray, episodes: int
+    world: World, make_policy: PolicyMaker, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int
 ) -> dict[str, Success]:
     """Success over `episodes` episodes of each task, pooled by class; all classes are played in one compiled call."""
     everything = [task for group in tasks.values() for task in group]
-    clauses = max(len(task.clauses) for task in everything)
-    tables = np.stack([task.table(clauses) for task in everything])
     keys = jax.random.split(key, (len(everything), episodes))
-    success, steps = jax.device_get(outcomes(world, make_policy, tables, keys))
+    success, steps = jax.device_get(outcomes(world, make_policy, tables_of(everything), keys))
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
     groups = zip(np.split(success, ends), np.split(steps, ends), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray
 
 from cumulant.language import parse
 from cumulant.renderer import render
@@ -19,7 +19,6 @@ from cumulant.spriteworld import Spriteworld, State
 from cumulant.tasks import Task, reached
 from cumulant.world import Episodes, Goal, advance, never
 
-Observation = Literal["state", "pixels"]
 _RENDER_SIZE = 256
 _METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}
 
@@ -27,7 +26,7 @@ _METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}
 class _Scene:
     """What one world and many share: the world, its goal, and the spaces."""
 
-    def __init__(self, task: str | Task | None, observation: Observation, size: int, parameters: dict[str, Any]):
+    def __init__(self, task: str | Task | None, observation: str, size: int, parameters: dict[str, Any]):
         if observation not in ("state", "pixels"):
             raise ValueError(f"observation must be 'state' or 'pixels', but is {observation!r}")
         self.world = Spriteworld(**parameters)
@@ -35,7 +34,7 @@ class _Scene:
         self.goal = self._goal()
         self.actions = spaces.Discrete(self.world.num_actions)
         if observation == "state":
-            self.observations = spaces.Box(0.0, 1.0, (len(self.world.feature_names),), np.float32)
+            self.observations: spaces.Box = spaces.Box(0.0, 1.0, (len(self.world.feature_names),), np.float32)
             self.observe: Callable[[State], Any] = self.world.observe
         else:
             self.observations = spaces.Box(0, 255, (size, size, 3), np.uint8)
@@ -58,7 +57,8 @@ def _key(seed: int) -> PRNGKeyArray:
 class SpriteworldEnv(gymnasium.Env):
     """One Spriteworld. Reward 1 on reaching the task's goal, which terminates; the time limit truncates.
 
-    `task` is a phrase, a Task, or None for free play; further keywords are Spriteworld's parameters.
+    `task` is a phrase, a Task, or None for free play; `observation` is "state" or "pixels", frames of `size`; further
+    keywords are Spriteworld's parameters.
     """
 
     metadata = _METADATA
@@ -66,7 +66,7 @@ class SpriteworldEnv(gymnasium.Env):
     def __init__(
         self,
         task: str | Task | None = None,
-        observation: Observation = "state",
+        observation: str = "state",
         size: int = 64,
         render_mode: str | None = None,
         **parameters: Any,
@@ -95,7 +95,7 @@ class SpriteworldEnv(gymnasium.Env):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         """One action."""
         if not self.action_space.contains(action):
-            raise ValueError(f"an action is a whole number from 0 to {self._scene.world.num_actions - 1}, not {action!r}")
+            raise ValueError(f"an action is a whole number from 0 to {self._scene.actions.n - 1}, not {action!r}")
         if self._state is None:
             raise RuntimeError("call reset before step")
         self._state, obs, terminated = self._step(self._state, jnp.int32(action))
@@ -104,7 +104,7 @@ class SpriteworldEnv(gymnasium.Env):
         truncated = not success and self._time >= self._scene.world.max_steps
         return np.array(obs), float(success), success, truncated, {"is_success": success}
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         """An RGB frame, where render_mode asks for one."""
         return np.array(self._scene.frame(self._state)) if self.render_mode == "rgb_array" else None
 
@@ -126,7 +126,7 @@ class SpriteworldVectorEnv(VectorEnv):
         self,
         num_envs: int = 1,
         task: str | Task | None = None,
-        observation: Observation = "state",
+        observation: str = "state",
         size: int = 64,
         render_mode: str | None = None,
         **parameters: Any,
@@ -137,7 +137,7 @@ class SpriteworldVectorEnv(VectorEnv):
         self.single_action_space, self.single_observation_space = scene.actions, scene.observations
         self.action_space = batch_space(scene.actions, num_envs)
         self.observation_space = batch_space(scene.observations, num_envs)
-        self._begin = jax.jit(lambda key: _begin_all(scene, key, num_envs))
+        self._begin = jax.jit(lambda keys: _begin_all(scene, keys))
         self._advance = jax.jit(lambda episodes, action, key: _advance_all(scene, episodes, action, key))
         self._key: PRNGKeyArray | None = None
         self._episodes: Episodes | None = None
@@ -146,7 +146,7 @@ class SpriteworldVectorEnv(VectorEnv):
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict]:
         """Random starts. From one seed s, the starts are those of single worlds seeded s, s + 1, ..."""
-        super().reset(seed=seed[0] if isinstance(seed, list) else seed)  # type: ignore[arg-type]
+        super().reset(seed=seed[0] if isinstance(seed, list) else seed)
         if seed is None:
             first = _key(int(self.np_random.integers(2**32))) if self._key is None else self._key
             key_start, self._key = jax.random.split(first)
@@ -174,16 +174,16 @@ class SpriteworldVectorEnv(VectorEnv):
             info |= {"final_obs": np.array(final_obs), "_final_obs": success | time_out}
         return np.array(obs), success.astype(np.float64), success, time_out, info
 
-    def render(self) -> tuple[np.ndarray, ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[np.ndarray, ...] | None:
         """An RGB frame of every world, where render_mode asks for it."""
         if self.render_mode != "rgb_array" or self._episodes is None:
             return None
         return tuple(np.array(jax.vmap(self._scene.frame)(self._episodes.state)))
 
 
-def _begin_all(scene: _Scene, keys: PRNGKeyArray, num: int) -> tuple[Episodes, Any]:
+def _begin_all(scene: _Scene, keys: Key[Array, " n"]) -> tuple[Episodes, Any]:
     states = jax.vmap(scene.world.reset)(keys)
-    return Episodes(states, jnp.zeros(num, jnp.int32)), jax.vmap(scene.observe)(states)
+    return Episodes(states, jnp.zeros(len(keys), jnp.int32)), jax.vmap(scene.observe)(states)
 
 
 def _advance_all(scene: _Scene, episodes: Episodes, action: Any, key: PRNGKeyArray) -> tuple[Episodes, tuple]:

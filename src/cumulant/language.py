@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
@@ -22,7 +22,7 @@ _PLACES = frozenset(_AXES) | {"center", "anywhere"}
 _WORD = re.compile(r"[xy]\s*\d+(?:\s*,\s*\d+)*\s*/\s*\d+(?!\w)|[()]|[^\s(),.;:!?\"-]+", re.IGNORECASE)
 _GRID = re.compile(r"([xy])([\d,\s]+)/\s*(\d+)", re.IGNORECASE)
 
-# A subject may be several sprites ("square and circle left"), and a place without one repeats the last ("left or right").
+# A subject may be several sprites ("square and circle left"); a place without one repeats the last ("left or right").
 _GRAMMAR = """
     ?start: either
     ?either: both (_OR both)*
@@ -65,7 +65,7 @@ def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -
         raise LanguageError(f"the phrase names no goal: try '{sprites[-1]} top left'")
     _refuse_depth(words, phrase)
     try:
-        meaning = _PARSER.parse(words)  # type: ignore[arg-type]  # our lexer takes words, not text
+        meaning = _PARSER.parse(words)  # our lexer takes words, not text
     except UnexpectedToken as error:
         raise _misplaced(error, words, phrase, sprites) from None
     return _Meaning(phrase, sprites, words).task(meaning)
@@ -111,12 +111,14 @@ def _refuse_depth(words: list[Token], phrase: str) -> None:
 def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, sprites: Sequence[str]) -> LanguageError:
     """Say what was expected in place of the unexpected word, or after the last one."""
     expected = error.accepts or error.expected
-    if "_AND" in expected:
-        hint = "expected 'and' or 'or'" + (", or a closing parenthesis" if "_CLOSE" in expected else "")
-    elif "WHERE" in expected and "SPRITE" not in expected:
-        hint = "say where: left, centre or right, top, middle or bottom"
-    else:
+    if "_CLOSE" in expected:
+        hint = "a parenthesis is still open"
+    elif "$END" in expected:
+        hint = "expected 'and' or 'or'"
+    elif "SPRITE" in expected:
         hint = f"name a sprite: {', '.join(sprites)}"
+    else:
+        hint = "say where: left, centre or right, top, middle or bottom"
     if error.token.type == "$END":
         end = words[-1].end_pos or 0
         return LanguageError(f"the phrase ends too early: {hint}", phrase, (end, end + 1))
@@ -187,7 +189,7 @@ class _Meaning:
 
     def _placed(self, place: Tree, negate: bool) -> Task:
         """The last named subject in a place."""
-        kind, children = place.data, place.children
+        kind, children = place.data, cast(list[Any], place.children)
         if kind == "negated":
             return self._placed(children[0], not negate)
         if self.subject is None:

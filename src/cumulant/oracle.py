@@ -5,7 +5,7 @@ never be disturbed by what is placed later, and an object in the way is always o
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +45,9 @@ def _gap(clause: Bool[Array, "k m"], f: Float[Array, " k"]) -> Float[Array, " k"
     index = bin_index(f, bins)[:, None]
     low, high = jnp.arange(bins) / bins, (jnp.arange(bins) + 1) / bins
     # Half-open bins: at its upper edge a coordinate lies outside, if by nothing, so a gap is never less than epsilon.
-    gaps = jnp.where(jnp.arange(bins) > index, jnp.maximum(low - f[:, None], 1e-6), jnp.minimum(high - f[:, None], -1e-6))
-    gaps = jnp.where(jnp.arange(bins) == index, 0.0, gaps)
+    up, down = jnp.maximum(low - f[:, None], 1e-6), jnp.minimum(high - f[:, None], -1e-6)
+    each = jnp.arange(bins)
+    gaps = jnp.where(each == index, 0.0, jnp.where(each > index, up, down))
     nearest = jnp.argmin(jnp.where(clause, jnp.abs(gaps), jnp.inf), axis=1)
     return jnp.take_along_axis(gaps, nearest[:, None], axis=1)[:, 0]
 
@@ -71,11 +72,11 @@ def _towards(gap: Shaped[Array, "2"]) -> Int[Array, ""]:
 def _place_object(world: Spriteworld, state: State, target: Int[Array, ""], gap: Float[Array, "2"]) -> Int[Array, ""]:
     """Drag the target towards its place; if it cannot be gripped, first clear away what lies on it."""
 
-    def uncover(_: int, plan: tuple[Array, Array]) -> tuple[Array, Array]:
+    def uncover(_: Any, plan: tuple[Array, Array]) -> tuple[Array, Array]:
         target, drag = plan
         buried = ~_grips(world, state, target).visible.any()
         cover = _cover(state.objects, target)
-        clearing = 4 + _clearing(world, state.objects[cover], state.objects[target])
+        clearing = 4 + _clearing(world, state.objects[cover], state.objects[target], gap)
         return jnp.where(buried, cover, target), jnp.where(buried, clearing, drag)
 
     # What lies on it may itself be covered, and so on upwards.
@@ -131,13 +132,17 @@ def _to_free_floor(world: Spriteworld, state: State, wish: Int[Array, "2"]) -> I
 def _cover(objects: Float[Array, "n 2"], target: Int[Array, ""]) -> Int[Array, ""]:
     """The nearest object above the target; the target itself where there is none."""
     distance = jnp.abs(objects - objects[target]).max(axis=1)
-    return jnp.argmin(jnp.where(jnp.arange(len(objects)) < target, distance, _FAR + (jnp.arange(len(objects)) != target)))
+    index = jnp.arange(len(objects))
+    return jnp.argmin(jnp.where(index < target, distance, _FAR + (index != target)))
 
 
-def _clearing(world: Spriteworld, cover: Float[Array, "2"], target: Float[Array, "2"]) -> Int[Array, ""]:
-    """The heading in which the cover leaves the target soonest without meeting a wall."""
+def _clearing(
+    world: Spriteworld, cover: Float[Array, "2"], target: Float[Array, "2"], gap: Float[Array, "2"]
+) -> Int[Array, ""]:
+    """The heading in which the cover leaves the target soonest, off the target's own way and without meeting a wall."""
     headings = jnp.array(_HEADINGS)
     distance = 2 * world.half_extent - headings @ (cover - target)
     final = cover + distance[:, None] * headings
     blocked = ((final < 0) | (final > 1)).any(axis=1)
-    return jnp.argmin(distance + _FAR * blocked)
+    in_the_way = headings @ jnp.sign(gap) > 0
+    return jnp.argmin(distance + 2 * world.half_extent * in_the_way + _FAR * blocked)

@@ -1,6 +1,6 @@
-"""The original Spriteworld (google-deepmind/spriteworld 1.0.2), on the scene of ours: what our speed is measured against.
+"""The original Spriteworld (google-deepmind/spriteworld 1.0.2) on the scene of ours, to measure ours against.
 
-Install it with the extra `peers`. It dates from 2019; two names that NumPy and Pillow have dropped since are given back.
+Install it with the extra `peers`. It dates from 2019; two names that NumPy and Pillow dropped since are given back.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class _Cast(dict):
 
 def load() -> Any:
     """The module `spriteworld`, made to run on a current NumPy and Pillow."""
-    np.cast = _Cast()  # type: ignore[attr-defined]
+    np.cast = _Cast()  # type: ignore[attr-defined]  # noqa: NPY201
     PIL.Image.ANTIALIAS = PIL.Image.Resampling.LANCZOS  # type: ignore[attr-defined]
     try:
         import spriteworld.action_spaces

@@ -1,34 +1,55 @@
 """Episodes as pictures: an animated GIF and a contact sheet."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import PRNGKeyArray, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
+from cumulant.evaluation import PolicyMaker, attempt, tables_of
 from cumulant.files import write_whole
-from cumulant.policy import Play
 from cumulant.renderer import render
 from cumulant.spriteworld import Spriteworld
+from cumulant.tasks import Task
 
-Frames = UInt8[np.ndarray, "t size size 3"]
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
-_MARGIN, _CAPTION = 12, 44
+_MARGIN, _CAPTION, _SIZE = 12, 44, 320
 
 
-def episode_frames(world: Spriteworld, play: Play, size: int) -> Frames:
-    """The frames from the start until the goal was reached or time ran out: [steps + 1, size, size, 3]."""
-    shown = jax.tree.map(lambda leaf: leaf[: int(play.steps) + 1], play.states)
-    return np.asarray(jax.jit(jax.vmap(lambda state: render(world, state, size)))(shown))
+class Film(NamedTuple):
+    """An episode to look at."""
+
+    caption: str
+    frames: UInt8[np.ndarray, "t size size 3"]  # from the start until the goal was reached or time ran out
+    success: bool
 
 
-def save_gif(path: Path, episodes: Sequence[tuple[str, Frames, bool]], fps: int = 10) -> None:
-    """Episodes (caption, frames, success) side by side, at equal pace; each waits on its last frame for the others."""
-    last = max(len(frames) for _, frames, _ in episodes) - 1
-    pictures = [_row([(c, f, s, min(t, len(f) - 1)) for c, f, s in episodes]) for t in range(last + 1)]
+def first_interesting(
+    world: Spriteworld, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, starts: int = 16
+) -> list[Film]:
+    """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
+    keys = jax.random.split(key, (len(tasks), starts))
+    record = jax.jit(jax.vmap(jax.vmap(partial(attempt, world, make_policy), (None, 0))))
+    episodes = record(tables_of(list(tasks.values())), keys)
+    films = []
+    for i, caption in enumerate(tasks):
+        chosen = int(np.argmax(np.asarray(episodes.steps[i]) > 0))
+        steps = int(episodes.steps[i, chosen])
+        states = jax.tree.map(lambda leaf, i=i, j=chosen, n=steps: leaf[i, j, : n + 1], episodes.states)
+        frames = jax.vmap(partial(render, world, size=_SIZE))(states)
+        films.append(Film(caption, np.asarray(frames), bool(episodes.success[i, chosen])))
+    return films
+
+
+def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
+    """Films side by side, at equal pace; each waits on its last frame for the others."""
+    last = max(len(film.frames) for film in films) - 1
+    pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
     durations = [1000 // fps] * last + [2000]
     data = io.BytesIO()
     palette = pictures[-1].quantize(64)  # one palette for all frames: no flicker, and a small file
@@ -37,13 +58,14 @@ def save_gif(path: Path, episodes: Sequence[tuple[str, Frames, bool]], fps: int 
     write_whole(path, data.getvalue())
 
 
-def save_contact_sheet(path: Path, episodes: Sequence[tuple[str, Frames, bool]], columns: int = 6) -> None:
-    """One row an episode (caption, frames, success), with moments at equal distances from start to end."""
+def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> None:
+    """One row a film, with moments at equal distances from start to end."""
     rows = []
-    for caption, frames, success in episodes:
-        moments = np.linspace(0, len(frames) - 1, columns).round().astype(int)
-        captions = [caption, *[""] * (columns - 1)]
-        rows.append(_row([(c, frames, success, int(t)) for c, t in zip(captions, moments, strict=True)]))
+    for film in films:
+        small = film._replace(frames=film.frames[:, ::2, ::2])
+        moments = np.linspace(0, len(film.frames) - 1, columns).round().astype(int)
+        shown = [small, *[small._replace(caption="")] * (columns - 1)]
+        rows.append(_row([(part, int(t)) for part, t in zip(shown, moments, strict=True)]))
     sheet = Image.new("RGB", (rows[0].width, sum(row.height for row in rows)), _PAPER)
     for i, row in enumerate(rows):
         sheet.paste(row, (0, i * row.height))
@@ -52,19 +74,26 @@ def save_contact_sheet(path: Path, episodes: Sequence[tuple[str, Frames, bool]],
     write_whole(path, data.getvalue())
 
 
-def _row(panels: Sequence[tuple[str, Frames, bool, int]]) -> Image.Image:
-    """Panels (caption, frames, success, time) beside each other, each with its caption above and its step below."""
-    size = panels[0][1].shape[1]
-    width, height = _MARGIN + len(panels) * (size + _MARGIN), size + 2 * _CAPTION
-    picture = Image.new("RGB", (width, height), _PAPER)
+def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
+    """Moments of films beside each other, each with its caption above and its step below; thirds are marked."""
+    size = panels[0][0].frames.shape[1]
+    picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), size + 2 * _CAPTION), _PAPER)
     draw = ImageDraw.Draw(picture)
-    for i, (caption, frames, success, t) in enumerate(panels):
-        x = _MARGIN + i * (size + _MARGIN)
-        draw.text((x, _CAPTION // 2), caption, _INK, ImageFont.load_default(15), anchor="lm")
-        picture.paste(Image.fromarray(frames[t]), (x, _CAPTION))
-        ended = t == len(frames) - 1
-        verdict, colour = ("solved", _GOOD) if success else ("not solved", _BAD)
-        note = f"step {t}" + (f": {verdict}" if ended else "")
-        below = (x, _CAPTION + size + _CAPTION // 2)
-        draw.text(below, note, colour if ended else _QUIET, ImageFont.load_default(13), anchor="lm")
+    for i, (film, t) in enumerate(panels):
+        x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
+        draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
+        picture.paste(Image.fromarray(_with_thirds(film.frames[t])), (x, y))
+        ended = t == len(film.frames) - 1
+        verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
+        note, colour = (f"step {t}: {verdict}", colour) if ended else (f"step {t}", _QUIET)
+        draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
     return picture
+
+
+def _with_thirds(frame: np.ndarray) -> np.ndarray:
+    """A frame with faint lines where the regions of tasks meet: [size, size, 3]."""
+    marked = frame.copy()
+    for cut in (len(frame) // 3, 2 * len(frame) // 3):
+        for line in (marked[cut], marked[:, cut]):
+            line[:] = line + (255 - line) // 8
+    return marked

@@ -26,8 +26,8 @@ class Play(NamedTuple):
     steps: Int[Array, ""]  # taken until the goal, or max_steps
 
 
-def random_policy(world: World) -> Policy:
-    """Random play, the lower bound."""
+def random_policy(world: World, table: Bool[Array, "c k m"] | None = None) -> Policy:
+    """Random play, the lower bound, whatever the task."""
     return Policy(lambda obs: (), lambda memory, obs, key: (memory, jax.random.randint(key, (), 0, world.num_actions)))
 
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
@@ -23,10 +24,10 @@ def rgb(colour: str) -> np.ndarray:
 class Look(NamedTuple):
     """Colours in [0, 1]. A background of [size, size, 3] is a texture."""
 
-    background: Float[Array, "*texture 3"] | np.ndarray
-    ink: Float[Array, "3"] | np.ndarray
-    agent: Float[Array, "3"] | np.ndarray
-    objects: Float[Array, "n 3"] | np.ndarray
+    background: Float[Array | np.ndarray, "*texture 3"]
+    ink: Float[Array | np.ndarray, "3"]
+    agent: Float[Array | np.ndarray, "3"]
+    objects: Float[Array | np.ndarray, "n 3"]
 
 
 def default_look(world: Spriteworld) -> Look:
@@ -37,14 +38,14 @@ def default_look(world: Spriteworld) -> Look:
 
 def render(world: Spriteworld, state: State, size: int = 64, look: Look | None = None) -> UInt8[Array, "size size 3"]:
     """An RGB frame, row 0 at the top: State → [size, size, 3]. The object that a drag would take lies above."""
-    look = look or default_look(world)
+    look = jax.tree.map(jnp.asarray, look or default_look(world))
     centres = (jnp.arange(size) + 0.5) / size
     x, y = centres[None, :], 1 - centres[:, None]
-    frame = jnp.broadcast_to(jnp.asarray(look.background), (size, size, 3))
+    frame = jnp.broadcast_to(look.background, (size, size, 3))
 
     def paint(frame: Array, distance: Array, colour: Array) -> Array:
         coverage = jnp.clip(0.5 - size * distance, 0, 1)[..., None]
-        return frame + coverage * (jnp.asarray(colour) - frame)
+        return frame + coverage * (colour - frame)
 
     for i in reversed(range(len(world.objects))):
         dx, dy = (x - state.objects[i, 0]) / world.half_extent, (y - state.objects[i, 1]) / world.half_extent

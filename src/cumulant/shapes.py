@@ -16,23 +16,21 @@ def _ring(radii: list[float], start: float) -> np.ndarray:
 
 _UP = np.pi / 2
 _ARM = 0.4  # half the width of the cross's bars
+_QUARTER_TURNS = [np.linalg.matrix_power(np.array([(0, 1), (-1, 0)]), n) for n in range(4)]
 _POLYGONS = {
     "triangle": _ring([1.0] * 3, _UP),
     "star": _ring([1.0, 0.5] * 5, _UP),
     "diamond": _ring([1.0] * 4, 0.0),
     "pentagon": _ring([1.0] * 5, _UP),
     "hexagon": _ring([1.0] * 6, 0.0),
-    "cross": np.array(
-        [(1, -_ARM), (1, _ARM), (_ARM, _ARM), (_ARM, 1), (-_ARM, 1), (-_ARM, _ARM)]
-        + [(-1, _ARM), (-1, -_ARM), (-_ARM, -_ARM), (-_ARM, -1), (_ARM, -1), (_ARM, -_ARM)]
+    "cross": np.concatenate(  # a quarter, turned four times
+        [np.array([(1, -_ARM), (1, _ARM), (_ARM, _ARM)]) @ turn for turn in _QUARTER_TURNS]
     ),
 }
 SHAPES = ("square", "circle", *_POLYGONS)
 
 
-def signed_distance(
-    shape: str, x: Float[Array, "*#points"], y: Float[Array, "*#points"]
-) -> Float[Array, "*points"]:
+def signed_distance(shape: str, x: Float[Array, "*#points"], y: Float[Array, "*#points"]) -> Float[Array, "*points"]:
     """Distance from each point to the shape's edge, negative inside: [...] → [...]."""
     if shape == "circle":
         return jnp.sqrt(x * x + y * y) - 1
@@ -45,7 +43,8 @@ def _polygon_distance(
     vertices: np.ndarray, x: Float[Array, "*#points"], y: Float[Array, "*#points"]
 ) -> Float[Array, "*points"]:
     """Distance to the nearest edge, signed by whether a ray to the right crosses an odd number of edges."""
-    squared, inside = jnp.inf, False
+    squared = jnp.full(jnp.broadcast_shapes(x.shape, y.shape), jnp.inf)
+    inside = jnp.zeros(squared.shape, bool)
     for (ax, ay), (bx, by) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
         edge_x, edge_y = float(bx - ax), float(by - ay)
         from_x, from_y = x - float(ax), y - float(ay)

@@ -4,7 +4,7 @@ A task is a disjunction of clauses; a clause gives, for each coordinate, the set
 nothing, and a clause is exactly a weight vector w over the cumulants. By default the bins are thirds of the arena.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -40,7 +40,7 @@ class Task:
         object.__setattr__(self, "clauses", _normal_form(self.clauses, self.bins))
 
     @classmethod
-    def where(cls, coordinates: tuple[str, ...], allowed: dict[str, Iterable[int]], bins: int = 3) -> "Task":
+    def where(cls, coordinates: tuple[str, ...], allowed: Mapping[str, Iterable[int]], bins: int = 3) -> "Task":
         """The conjunction of conditions, each a coordinate's name with the bins it may lie in."""
         masks = {name: sum(1 << b for b in set(values)) for name, values in allowed.items()}
         for name, mask in masks.items():

@@ -1,13 +1,14 @@
 """What every world offers, and how an episode runs in one: the only view of a world that the learning code has."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 
+@runtime_checkable
 class World(Protocol):
     """A world of pure functions. A state is any pytree; a world is hashable, so that it can be a static argument."""
 

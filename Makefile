@@ -1,0 +1,39 @@
+# `make demo` and `make test` each set up what they need in .venv: all they ask for is Python 3.11 or newer with pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The environment's own pip is not needed, nor ensurepip, which Debian packages apart.
+PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
+
+.PHONY: demo test lint lock clean
+
+demo: $(VENV)/.core
+	$(BIN)/cumulant demo
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(BIN)/python:
+	$(PYTHON) -m venv --without-pip $(VENV)
+
+$(VENV)/.core: pyproject.toml requirements.lock | $(BIN)/python
+	$(PIP) install --quiet --constraint requirements.lock --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
+	$(PIP) install --quiet --constraint requirements.lock --editable '.[dev,peers]'
+	touch $@ $(VENV)/.core
+
+# Pin every package again, for every platform and Python.
+lock: | $(BIN)/python
+	$(PIP) install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header --no-annotate \
+		pyproject.toml --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) demo

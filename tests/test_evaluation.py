@@ -1,0 +1,51 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cumulant.evaluation import evaluate, summarise
+from cumulant.language import parse
+from cumulant.policy import Policy, play_from
+from cumulant.spriteworld import Spriteworld, State
+
+
+def always(action):
+    return Policy(lambda obs: (), lambda memory, obs, key: (memory, jnp.int32(action)))
+
+
+def agent_left(state):
+    return state.agent[0] < 1 / 3
+
+
+def start_at(x):
+    return State(jnp.array([x, 0.5]), jnp.array([[0.9, 0.9], [0.9, 0.9]]))
+
+
+def test_steps_are_counted_until_the_goal_and_then_time_stands_still():
+    episode = play_from(Spriteworld(), always(2), agent_left, start_at(0.6), jax.random.key(0))
+    assert episode.success
+    assert int(episode.steps) == 3
+    assert (np.asarray(episode.states.agent)[3:] == np.asarray(episode.states.agent)[3]).all()
+
+
+def test_a_start_in_the_goal_is_a_success_of_no_steps():
+    episode = play_from(Spriteworld(), always(3), agent_left, start_at(0.1), jax.random.key(0))
+    assert (bool(episode.success), int(episode.steps)) == (True, 0)
+
+
+def test_a_goal_never_reached_takes_all_the_time():
+    episode = play_from(Spriteworld(max_steps=9), always(3), agent_left, start_at(0.6), jax.random.key(0))
+    assert (bool(episode.success), int(episode.steps)) == (False, 9)
+
+
+def test_one_action_alone_succeeds_as_often_as_geometry_says():
+    tasks = {"reach": (parse("agent left"),), "luck": (parse("agent top left"),)}
+    results = evaluate(Spriteworld(), lambda world, table: always(2), tasks, jax.random.key(0), 2000)
+    assert results["reach"].success == 1.0
+    assert results["luck"].ci95[0] < 1 / 3 < results["luck"].ci95[1]
+
+
+def test_the_interval_is_exact_and_an_empty_success_has_no_steps():
+    result = summarise(np.zeros((2, 50), bool), np.full((2, 50), 100))
+    assert (result.success, result.mean_steps, result.tasks, result.episodes) == (0.0, None, 2, 100)
+    assert result.ci95 == (0.0, pytest.approx(1 - 0.025 ** (1 / 100)))

@@ -1,0 +1,137 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cumulant.language import MAX_CHARACTERS, LanguageError, parse
+from cumulant.tasks import THIRDS
+
+MEANINGS = {
+    # the paper's examples
+    "get the agent to the top": "agent top",
+    "get the agent to the bottom right": "agent bottom right",
+    "get the square to the centre left": "square middle left",
+    "get the agent to the left OR get the circle to the middle": "agent left or circle middle",
+    "get the square to the top left AND the circle to the bottom right": "square top left and circle bottom right",
+    "square at the bottom": "square bottom",
+    "circle at the top right": "circle top right",
+    "agent to the left OR square to the top": "agent left or square top",
+    "agent to the top left OR square to the top right": "agent top left or square top right",
+    "square to the top left AND circle to the bottom right": "square top left and circle bottom right",
+    # centre and middle
+    "square centre": "square centre",
+    "square center": "square centre",
+    "move the circle to the middle": "circle middle",
+    "circle middle left": "circle middle left",
+    "circle top middle": "circle top centre",
+    "circle centre middle": "circle middle centre",
+    "circle in the centre of the top": "circle top centre",
+    # negation, parentheses, case, filler, punctuation
+    "not (square left or circle top)": "square not left and circle not top",
+    "not (square left and circle top)": "square not left or circle not top",
+    "NOT NOT Square Left": "square left",
+    "(square left or circle right) and agent top": "agent top and square left or agent top and circle right",
+    "Put the square on the LEFT side, and bring a circle into the top-right corner.": (
+        "square left and circle top right"
+    ),
+    # a subject of several sprites, and a place that repeats the last subject
+    "square and circle left": "square left and circle left",
+    "square or circle left": "circle left or square left",
+    "square left or right": "square not centre",
+    "square not left and not top": "square not left and square not top",
+    # other grids
+    "square x 2,3/7 y 1/7": "square y 1/7 x 2,3/7",
+    "square left or square not left": "agent anywhere",
+}
+
+
+@pytest.mark.parametrize("phrase", MEANINGS)
+def test_a_phrase_means_what_a_person_means(phrase):
+    task = parse(phrase)
+    assert task == parse(MEANINGS[phrase])
+    assert parse(str(task)) == task
+
+
+def test_and_binds_closer_than_or():
+    assert parse("agent top or square left and circle right") == parse("agent top or (square left and circle right)")
+
+
+@pytest.mark.parametrize(
+    ("phrase", "message", "culprit"),
+    [
+        ("get the sqare left", "unknown word 'sqare'; did you mean 'square'?", "sqare"),
+        ("square lft", "did you mean 'left'?", "lft"),
+        ("move the star left", "this world has no 'star': it has agent, square, circle", "star"),
+        ("квадрат left", "unknown word 'квадрат'", "квадрат"),
+        ("square left right", "'left' and 'right' at once", "right"),
+        ("square top left centre", "'top' and 'centre' at once", "centre"),
+        ("left", "which sprite goes 'left'?", "left"),
+        ("square left circle", "did not expect 'circle' here: expected 'and' or 'or'", "circle"),
+        ("square left)", "did not expect ')'", ")"),
+        ("and square left", "did not expect 'and'", "and"),
+        ("square x 8/7", "outside 1 to 7", "x 8/7"),
+        ("square x 0/7", "outside 1 to 7", "x 0/7"),
+        ("square x 1/0", "1 to 99 bins", "x 1/0"),
+        ("square left and circle x 1/7", "divides the arena in one way", "x 1/7"),
+    ],
+)
+def test_an_error_quotes_the_word_and_points_at_it(phrase, message, culprit):
+    with pytest.raises(LanguageError) as caught:
+        parse(phrase)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    _, shown, carets = caught.value.pointed.split("\n")
+    assert phrase in shown
+    assert carets.strip() == "^" * len(culprit)
+    start = carets.index("^")
+    assert shown[start : start + len(culprit)] == culprit
+
+
+@pytest.mark.parametrize(
+    ("phrase", "message"),
+    [
+        ("", "names no goal"),
+        ("  \n\t", "names no goal"),
+        ("the", "names no goal"),
+        ("square left and square right", "contradicts itself: the square cannot be left and right at once"),
+        ("square left and not (square left)", "contradicts itself: the square cannot be left and not left at once"),
+        ("not square anywhere", "contradicts itself"),
+        ("square", "ends too early: say where"),
+        ("square left and", "ends too early: name a sprite"),
+        ("(square left", "a parenthesis is still open"),
+        ("square left " * 10_000, f"at most {MAX_CHARACTERS:,} are read"),
+        ("(" * 900 + "square left" + ")" * 900, "nested more than"),
+        ("not " * 400 + "square left", "nested more than"),
+    ],
+)
+def test_what_is_no_goal_is_said_clearly(phrase, message):
+    with pytest.raises(LanguageError, match=message.replace("(", r"\(")):
+        parse(phrase)
+
+
+def test_carets_stand_under_wide_characters():
+    with pytest.raises(LanguageError) as caught:
+        parse("get the 正方形 left")
+    _, shown, carets = caught.value.pointed.split("\n")
+    assert carets == " " * shown.index("正") + "^" * 6
+
+
+WORDS = ["agent", "square", "circle", "star", *THIRDS["x"], *THIRDS["y"], "center", "and", "or", "not", "(", ")", "the"]
+NOISE = ["x 1/7", "y 2,3/7", "x 1/3", "anywhere", "sqare", "é", "💥", ",", "\x00"]
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from(WORDS + NOISE), max_size=150).map(" ".join),
+        st.text(max_size=1000),
+    )
+)
+def test_any_text_ends_in_a_task_or_a_clear_error(text):
+    try:
+        task = parse(text)
+    except LanguageError as error:
+        assert str(error)
+        assert "\n" not in str(error)
+        assert error.pointed.startswith(str(error))
+    else:
+        assert parse(str(task)) == task

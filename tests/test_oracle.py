@@ -1,0 +1,54 @@
+import jax
+import jax.numpy as jnp
+import pytest
+
+from cumulant.evaluation import evaluate
+from cumulant.language import parse
+from cumulant.oracle import oracle_policy
+from cumulant.policy import play_from, random_policy
+from cumulant.spriteworld import Spriteworld, State
+from cumulant.suites import CLASSES, suite
+from cumulant.tasks import reached
+
+FOUR = ("square", "circle", "triangle", "star")
+
+
+@pytest.mark.parametrize(("objects", "bins"), [(("square", "circle"), 3), (FOUR, 3), (("square", "circle"), 9)])
+def test_the_oracle_solves_every_class(objects, bins):
+    world = Spriteworld(objects)
+    tasks = suite(world.feature_names, 10, seed=11, bins=bins)
+    results = evaluate(world, oracle_policy, tasks, jax.random.key(12), episodes=100)
+    assert tuple(results) == CLASSES
+    for name, result in results.items():
+        assert result.success >= 0.995, name
+
+
+def test_random_play_is_far_below_the_oracle_on_conjunctions():
+    world = Spriteworld()
+    tasks = {"conjunction": suite(world.feature_names, 3)["conjunction"]}
+    assert evaluate(world, random_policy, tasks, jax.random.key(0), episodes=200)["conjunction"].success < 0.2
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "square left or circle top",
+        "not (square left or circle top)",
+        "square top left and circle top left and agent bottom right",  # both in one region, the agent elsewhere
+        "circle x 9/9 y 9/9 and square x 1/9 y 1/9",  # corners
+    ],
+)
+@pytest.mark.parametrize("place", [(0.5, 0.5), (0.0, 0.0), (1.0, 0.03), (0.02, 0.97)])
+def test_objects_that_lie_exactly_upon_each_other_are_sorted_out(phrase, place):
+    world = Spriteworld()
+    task = jnp.asarray(parse(phrase).table())
+    start = State(jnp.array([0.33, 0.71]), jnp.array([place, place]))
+    episode = play_from(
+        world, oracle_policy(world, task), lambda s: reached(task, world.features(s)), start, jax.random.key(0)
+    )
+    assert episode.success
+
+
+def test_a_grid_finer_than_a_step_is_refused():
+    with pytest.raises(ValueError, match="a step skips a bin"):
+        oracle_policy(Spriteworld(), jnp.ones((1, 6, 11), bool))

@@ -1,0 +1,78 @@
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cumulant.renderer import default_look, render
+from cumulant.shapes import SHAPES
+from cumulant.spriteworld import Spriteworld, State
+
+
+def scene(agent, *objects):
+    return State(jnp.array(agent, jnp.float32), jnp.array(objects, jnp.float32))
+
+
+def colour(array):
+    return np.round(255 * np.asarray(array)).astype(int)
+
+
+def test_the_sprite_that_a_drag_takes_is_the_one_seen():
+    world = Spriteworld()
+    look = default_look(world)
+    frame = np.asarray(render(world, scene((0.1, 0.1), (0.5, 0.5), (0.5, 0.5)), 64))
+    np.testing.assert_array_equal(frame[32, 32], colour(look.objects[0]))  # the square, above the circle
+    reversed_world = Spriteworld(("circle", "square"))
+    frame = np.asarray(render(reversed_world, scene((0.1, 0.1), (0.5, 0.5), (0.5, 0.5)), 64))
+    np.testing.assert_array_equal(frame[32, 32], colour(default_look(reversed_world).objects[0]))
+
+
+def test_up_is_up_and_right_is_right():
+    world = Spriteworld(("square",))
+    frame = np.asarray(render(world, scene((0.5, 0.5), (0.8, 0.9)), 100)).astype(int)
+    np.testing.assert_array_equal(frame[10, 80], colour(default_look(world).objects[0]))
+    np.testing.assert_array_equal(frame[90, 20], colour(default_look(world).background))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_brightness_moves_smoothly_with_the_sprite(shape):
+    """Anti-aliasing: a shift of a hundredth of a pixel changes a frame a little, and conserves what is painted."""
+    world = Spriteworld((shape,))
+    sums = []
+    for shift in np.linspace(0, 1 / 64, 9):
+        frame = np.asarray(render(world, scene((0.9, 0.1), (0.4 + shift, 0.5)), 64)).astype(float)
+        sums.append(np.abs(frame - colour(default_look(world).background)).sum())
+    assert np.ptp(sums) / np.mean(sums) < 0.04
+
+
+@pytest.mark.parametrize("size", [16, 64, 200])
+def test_any_size_paints_the_same_area(size):
+    world = Spriteworld(("square",))
+    frame = np.asarray(render(world, scene((0.9, 0.1), (0.4, 0.5)), size)).astype(float)
+    assert frame.shape == (size, size, 3)
+    contrast = np.abs(colour(default_look(world).objects[0]) - colour(default_look(world).background)).sum()
+    painted = np.abs(frame - colour(default_look(world).background))[:, : int(0.7 * size)].sum() / contrast / size**2
+    assert abs(painted - 0.04) < 0.002  # a square of side 0.2
+
+
+def test_every_pair_of_sprites_differs_in_colour_and_from_the_agent():
+    look = default_look(Spriteworld(SHAPES))
+    colours = np.stack([look.background, look.agent, *look.objects])
+    distances = np.abs(colours[:, None] - colours[None]).sum(-1) + 9 * np.eye(len(colours))
+    assert distances.min() > 0.25
+
+
+def test_other_looks_and_textures():
+    world = Spriteworld(("square",))
+    texture = np.random.default_rng(0).random((64, 64, 3), np.float32)
+    frame = render(world, scene((0.9, 0.1), (0.4, 0.5)), 64, default_look(world)._replace(background=texture))
+    np.testing.assert_array_equal(np.asarray(frame)[0], colour(texture[0]))
+
+
+def test_batches_render_as_single_frames_do():
+    world = Spriteworld(SHAPES)
+    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), 8))
+    batch = np.asarray(jax.jit(jax.vmap(partial(render, world)))(states)).astype(int)
+    single = np.asarray(render(world, jax.tree.map(lambda leaf: leaf[3], states))).astype(int)
+    assert np.abs(batch[3] - single).max() <= 1  # compiled and interpreted arithmetic may round apart

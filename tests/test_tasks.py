@@ -1,0 +1,116 @@
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cumulant.language import parse
+from cumulant.spriteworld import Spriteworld
+from cumulant.suites import CLASSES, count, sample, suite
+from cumulant.tasks import Task, TooComplex, reached
+
+NAMES = ("agent_x", "agent_y", "square_x", "square_y")
+SPRITES = ("agent", "square")
+
+
+@st.composite
+def tasks(draw, bins=None):
+    bins = bins or draw(st.sampled_from([3, 3, 3, 2, 7]))
+    clause = st.tuples(*[st.integers(1, 2**bins - 1)] * len(NAMES))
+    return Task(NAMES, tuple(draw(st.lists(clause, min_size=1, max_size=5))), bins)
+
+
+def cells(task):
+    """The truth of a task in every cell of its grid."""
+    table = task.table()
+    return {
+        cell
+        for cell in itertools.product(range(task.bins), repeat=len(NAMES))
+        if any(all(row[i, b] for i, b in enumerate(cell)) for row in table)
+    }
+
+
+def all_cells(bins):
+    return set(itertools.product(range(bins), repeat=len(NAMES)))
+
+
+@given(tasks())
+def test_the_canonical_phrase_parses_back_to_the_same_task(task):
+    assert parse(str(task), SPRITES) == task
+
+
+@given(tasks(bins=3), tasks(bins=3))
+def test_and_or_not_mean_what_they_say(first, second):
+    assert cells(first & second) == cells(first) & cells(second)
+    assert cells(first | second) == cells(first) | cells(second)
+    assert cells(~first) == all_cells(3) - cells(first)
+
+
+@given(tasks())
+def test_the_normal_form_keeps_no_clause_that_another_contains(task):
+    for a, b in itertools.permutations(task.clauses, 2):
+        assert any(x & ~y for x, y in zip(a, b, strict=True))
+        assert sum(x != y for x, y in zip(a, b, strict=True)) > 1
+    assert Task(NAMES, task.clauses[::-1], task.bins) == task
+
+
+@given(tasks(), st.lists(st.floats(0, 1, width=32), min_size=4, max_size=4))
+def test_the_predicate_agrees_with_the_grid(task, f):
+    cell = tuple(int(i) for i in np.minimum(np.floor(np.float32(f) * np.float32(task.bins)), task.bins - 1))
+    assert bool(reached(jnp.asarray(task.table(7)), jnp.float32(f))) == (cell in cells(task))
+
+
+def test_the_wall_belongs_to_the_last_third():
+    task = parse("agent top right", SPRITES)
+    assert reached(jnp.asarray(task.table()), jnp.array([1.0, 1.0, 0.0, 0.0]))
+
+
+def test_too_many_alternatives_are_refused():
+    with pytest.raises(TooComplex, match="alternatives"):
+        Task(
+            tuple(f"s{i}_x" for i in range(80)), tuple(tuple(1 if i == j else 7 for i in range(80)) for j in range(80))
+        )
+
+
+@pytest.mark.parametrize("objects", [("square", "circle"), ("square", "circle", "triangle", "star")])
+@pytest.mark.parametrize("bins", [3, 9])
+def test_every_class_looks_as_in_the_paper_and_is_possible(objects, bins):
+    names = Spriteworld(objects).feature_names
+    # class → clauses, sprites named in each clause, coordinates named in each clause
+    shapes = {
+        "agent_easy": (1, 1, 1),
+        "agent_hard": (1, 1, 2),
+        "object_easy": (1, 1, 1),
+        "object_hard": (1, 1, 2),
+        "disjunction_easy": (2, 1, 1),
+        "disjunction_hard": (2, 1, 2),
+        "conjunction": (1, 2, 4),
+    }
+    drawn = suite(names, 30, seed=5, bins=bins)
+    assert tuple(drawn) == CLASSES
+    for name, group in drawn.items():
+        clauses, sprites, coordinates = shapes[name]
+        assert len(set(group)) == len(group) == min(30, count(name, len(objects), bins))
+        for task in group:
+            assert task.possible
+            assert len(task.clauses) == clauses
+            for conditions in task.conditions():
+                named = {coordinate.split("_")[0] for coordinate, _ in conditions}
+                assert (len(named), len(conditions)) == (sprites, coordinates)
+                assert all(len(allowed) == 1 for _, allowed in conditions)
+                assert ("agent" in named) <= (not name.startswith(("object", "conjunction")))
+
+
+def test_sampling_depends_on_the_seed_alone():
+    names = Spriteworld().feature_names
+    assert suite(names, seed=1) == suite(names, seed=1)
+    assert suite(names, seed=1) != suite(names, seed=2)
+
+
+def test_a_conjunction_needs_two_objects():
+    names = Spriteworld(("star",)).feature_names
+    assert "conjunction" not in suite(names)
+    with pytest.raises(ValueError, match="more objects"):
+        sample("conjunction", names, np.random.default_rng(0))
