@@ -29,7 +29,6 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_HOME)  # noqa: PLE0605
-__version__ = metadata.version("cumulant")
 
 gymnasium.register(
     id="cumulant/Spriteworld-v0",
@@ -40,6 +39,8 @@ gymnasium.register(
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: JAX takes seconds, and `cumulant --help` should not."""
+    if name == "__version__":
+        return metadata.version("cumulant")
     if name not in _HOME:
         raise AttributeError(f"module 'cumulant' has no attribute {name!r}")
     return getattr(import_module(f"cumulant.{_HOME[name]}"), name)

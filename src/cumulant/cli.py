@@ -159,9 +159,9 @@ class Bench:
         world, on_cpu = _world(self.objects), jax.default_backend() == "cpu"
         try:
             if self.what == "env":
-                report = bench_env(world, self.batch or (4096 if on_cpu else 2**20), 200, not self.no_peer)
+                report = bench_env(world, self.batch or (4096 if on_cpu else 2**22), 200, not self.no_peer)
             elif self.what == "render":
-                report = bench_render(world, self.batch or (256 if on_cpu else 2**15), self.size, not self.no_peer)
+                report = bench_render(world, self.batch or (256 if on_cpu else 2**16), self.size, not self.no_peer)
             else:
                 report = bench_parse(world)
         except ModuleNotFoundError as error:
