@@ -1,21 +1,21 @@
 """Success rates of a policy over tasks and seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, PyTree, Shaped
 from scipy.stats import binomtest
 
 from cumulant.policy import Play, Policy, play
 from cumulant.tasks import Task, reached
 from cumulant.world import World
 
-# A policy for the task that the table describes; a maker may ask for its own kind of world.
-PolicyMaker = Callable[[Any, Bool[Array, "c k m"]], Policy]
+# Makes the policy for a task from a guide to it: the task's table for the oracle, weights for GPI. May be a Module.
+PolicyMaker = Callable[[Any, Any], Policy]
 
 
 class Success(NamedTuple):
@@ -28,22 +28,28 @@ class Success(NamedTuple):
     episodes: int  # in all
 
 
-def attempt(world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"], key: PRNGKeyArray) -> Play:
-    """One episode of the task that the table describes."""
-    return play(world, make_policy(world, table), lambda state: reached(table, world.features(state)), key)
+def attempt(
+    world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"], guide: Any, key: PRNGKeyArray
+) -> Play:
+    """One episode of the task that the table describes, by the policy made from the guide."""
+    return play(world, make_policy(world, guide), lambda state: reached(table, world.features(state)), key)
 
 
-@partial(jax.jit, static_argnames=("world", "make_policy"))
+@eqx.filter_jit
 def outcomes(
-    world: World, make_policy: PolicyMaker, tables: Bool[Array, "tasks c k m"], keys: Key[Array, "tasks episodes"]
+    world: World,
+    make_policy: PolicyMaker,
+    tables: Bool[Array, "tasks c k m"],
+    guides: PyTree[Shaped[Array, "tasks ..."]],
+    keys: Key[Array, "tasks episodes"],
 ) -> tuple[Bool[Array, "tasks episodes"], Int[Array, "tasks episodes"]]:
     """Success and steps of an episode for every task and key, all at once."""
 
-    def outcome(table: Bool[Array, "c k m"], key: PRNGKeyArray) -> tuple[Array, Array]:
-        episode = attempt(world, make_policy, table, key)
+    def outcome(table: Bool[Array, "c k m"], guide: Any, key: PRNGKeyArray) -> tuple[Array, Array]:
+        episode = attempt(world, make_policy, table, guide, key)
         return episode.success, episode.steps
 
-    return jax.vmap(jax.vmap(outcome, (None, 0)))(tables, keys)
+    return jax.vmap(jax.vmap(outcome, (None, None, 0)))(tables, guides, keys)
 
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
@@ -53,12 +59,22 @@ def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
 
 
 def evaluate(
-    world: World, make_policy: PolicyMaker, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int
+    world: World,
+    make_policy: PolicyMaker,
+    tasks: Mapping[str, Sequence[Task]],
+    key: PRNGKeyArray,
+    episodes: int,
+    guides: Any = None,
 ) -> dict[str, Success]:
-    """Success over `episodes` episodes of each task, pooled by class; all classes are played in one compiled call."""
+    """Success over `episodes` episodes of each task, pooled by class; all classes are played in one compiled call.
+
+    `guides` has a leading axis over all tasks in order; without any, each task's own table guides its policy.
+    """
     everything = [task for group in tasks.values() for task in group]
+    tables = tables_of(everything)
     keys = jax.random.split(key, (len(everything), episodes))
-    success, steps = jax.device_get(outcomes(world, make_policy, tables_of(everything), keys))
+    played = outcomes(world, make_policy, tables, tables if guides is None else guides, keys)
+    success, steps = jax.device_get(played)
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
     groups = zip(np.split(success, ends), np.split(steps, ends), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}

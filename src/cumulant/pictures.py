@@ -4,8 +4,9 @@ import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray, UInt8
@@ -18,7 +19,7 @@ from cumulant.spriteworld import Spriteworld
 from cumulant.tasks import Task
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
-_MARGIN, _CAPTION, _SIZE = 12, 44, 320
+_MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
 
 
 class Film(NamedTuple):
@@ -30,12 +31,13 @@ class Film(NamedTuple):
 
 
 def first_interesting(
-    world: Spriteworld, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, starts: int = 16
+    world: Spriteworld, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, guides: Any = None
 ) -> list[Film]:
     """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
-    keys = jax.random.split(key, (len(tasks), starts))
-    record = jax.jit(jax.vmap(jax.vmap(partial(attempt, world, make_policy), (None, 0))))
-    episodes = record(tables_of(list(tasks.values())), keys)
+    keys = jax.random.split(key, (len(tasks), _STARTS))
+    tables = tables_of(list(tasks.values()))
+    record = eqx.filter_jit(jax.vmap(jax.vmap(partial(attempt, world, make_policy), (None, None, 0))))
+    episodes = record(tables, tables if guides is None else guides, keys)
     films = []
     for i, caption in enumerate(tasks):
         chosen = int(np.argmax(np.asarray(episodes.steps[i]) > 0))

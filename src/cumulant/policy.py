@@ -37,8 +37,10 @@ def play(world: World, policy: Policy, goal: Goal, key: PRNGKeyArray) -> Play:
     return play_from(world, policy, goal, world.reset(key_start), key_act)
 
 
-def play_from(world: World, policy: Policy, goal: Goal, start: Any, key: PRNGKeyArray) -> Play:
-    """An episode from a given start."""
+def play_from(
+    world: World, policy: Policy, goal: Goal, start: Any, key: PRNGKeyArray, steps: int | None = None
+) -> Play:
+    """An episode from a given start, of `steps` instead of the world's time limit if given."""
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
         state, memory, done, steps = carry
@@ -47,6 +49,6 @@ def play_from(world: World, policy: Policy, goal: Goal, start: Any, key: PRNGKey
         return (following, memory, done | goal(following), steps + ~done), (following, action)
 
     first = (start, policy.begin(world.observe(start)), goal(start), jnp.zeros((), jnp.int32))
-    (_, _, success, steps), (states, actions) = jax.lax.scan(step, first, jax.random.split(key, world.max_steps))
+    (_, _, success, taken), (states, actions) = jax.lax.scan(step, first, jax.random.split(key, steps or world.max_steps))
     states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
-    return Play(states, actions, success, steps)
+    return Play(states, actions, success, taken)

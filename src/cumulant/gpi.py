@@ -1,0 +1,124 @@
+"""Stage 3: evaluate every learnt policy on a goal (GPE), and act as well as the best of them, or better (GPI).
+
+A goal is a set of clauses, each a weight vector w over the cumulants; Q is the maximum over clauses, so goals that no
+single w expresses work too. All values are scaled by 1 - γ, as the networks' are.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cumulant.cumulants import phi
+from cumulant.features import Features
+from cumulant.networks import Network
+from cumulant.policy import Policy
+from cumulant.world import World
+
+
+def weights(table: Bool[Array, "c k b"], bins: int) -> Float[Array, "c k m"]:
+    """Each clause as w over m bins: the share of a bin that the clause allows; 0 for a coordinate that may be anything.
+
+    This is what regression gives for states spread evenly within a bin. Clauses that never hold get w = -1.
+    """
+    regions = table.shape[-1]
+    low, left = jnp.arange(bins)[:, None] / bins, jnp.arange(regions) / regions
+    overlap = jnp.minimum(low + 1 / bins, left + 1 / regions) - jnp.maximum(low, left)
+    share = jnp.einsum("ckb,mb->ckm", table.astype(jnp.float32), jnp.clip(overlap * bins, 0, 1))
+    matters = ~table.all(axis=2, keepdims=True)
+    possible = table.any(axis=2).all(axis=1)[:, None, None]
+    return jnp.where(possible, share * matters, -1.0)
+
+
+def gpe(psi: Float[Array, "k m *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]) -> Float[Array, "k m a"]:
+    """Every policy's value for the cumulant φ_w: all of Ψ [k, m, k, m, a], or its blocks [k, m, m, a] → [k, m, a].
+
+    Blocks are completed by the Lemma: under a policy of feature i, the other features stay as they are.
+    """
+    if psi.ndim == 5:
+        return jnp.einsum("ijlha,lh->ija", psi, w)
+    own = jnp.einsum("ijha,ih->ija", psi, w)
+    present = (w * phi).sum(axis=1)
+    return own + (present.sum() - present)[:, None, None]
+
+
+def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) -> Policy:
+    """The paper's: in every state the action that is best under the best of all policies."""
+
+    def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
+        f = features(obs)
+        psi, cumulants = network(f), phi(f, w.shape[-1])
+        q = jax.vmap(lambda clause: gpe(psi, clause, cumulants))(w)
+        return memory, q.max(axis=(0, 1, 2)).argmax()
+
+    return Policy(lambda obs: (), act)
+
+
+class Commitment(NamedTuple):
+    """What committed GPI pursues: a clause, one of its features, and the policy for it."""
+
+    clause: Int[Array, ""]
+    feature: Int[Array, ""]
+    bin: Int[Array, ""]
+    best: Float[Array, ""]  # the highest value seen on the way
+    stalled: Int[Array, ""]  # steps since the value last rose
+    given_up: Bool[Array, " k"]  # features that stopped getting closer
+    shake: Int[Array, ""]  # random actions still to take, where nothing else is left to try
+
+
+def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"], patience: int = 8) -> Policy:
+    """Stay with the chosen policy until its feature's goal is reached or stops getting closer.
+
+    The theorem's proof pictures GPI so: it persistently pursues the unachieved feature that is easiest to achieve.
+    Plain GPI chooses anew in every state, and can go round in circles where two features are in each other's way.
+    """
+    conditions = w.max(axis=2) > 0  # [c, k]
+    highest = jnp.maximum(w.max(axis=2), 1e-6)
+
+    def assess(obs: Array) -> tuple[Array, Array]:
+        """Which features still miss their goals [c, k], and every policy's value for them [c, k, m, a]."""
+        f = features(obs)
+        psi = network(f)
+        blocks = jnp.einsum("ijiha->ijha", psi) if psi.ndim == 5 else psi
+        at_goal = (w * phi(f, w.shape[-1])).sum(axis=2) >= 0.99 * highest
+        return conditions & ~at_goal, jnp.einsum("ijha,cih->cija", blocks, w)
+
+    def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
+        value = q.max(axis=(2, 3)) / highest  # [c, k]; 1 for a goal held for ever
+        hope = jnp.where(conditions, jnp.where(missing, value, 1.0), 0).sum(axis=1) / jnp.maximum(conditions.sum(axis=1), 1)
+        c = jnp.argmax(jnp.where(conditions.any(axis=1), hope, -1))
+        i = jnp.argmax(jnp.where(missing[c] & ~given_up, value[c], -1))
+        j = q[c, i].max(axis=1).argmax()
+        return Commitment(c, i, j, q[c, i, j].max(), jnp.int32(0), given_up, jnp.int32(0))
+
+    def begin(obs: Array) -> Commitment:
+        return choose(*assess(obs), jnp.zeros(w.shape[1], bool))
+
+    def act(now: Commitment, obs: Array, key: PRNGKeyArray) -> tuple[Commitment, Int[Array, ""]]:
+        missing, q = assess(obs)
+        value = q[now.clause, now.feature, now.bin].max()
+        closer = value > now.best + 1e-3
+        now = now._replace(best=jnp.maximum(value, now.best), stalled=jnp.where(closer, 0, now.stalled + 1))
+        reached, stuck = ~missing[now.clause, now.feature], now.stalled >= patience
+        given_up = jnp.where(reached, False, now.given_up | (stuck & (jnp.arange(w.shape[1]) == now.feature)))
+        none_left = ~(missing[now.clause] & ~given_up).any()
+        anew = choose(missing, q, given_up & ~none_left)._replace(shake=jnp.where(stuck & none_left, 4, now.shake))
+        now = jax.tree.map(lambda new, old: jnp.where(reached | stuck, new, old), anew, now)
+        shaken = jax.random.randint(key, (), 0, q.shape[-1])
+        action = jnp.where(now.shake > 0, shaken, q[now.clause, now.feature, now.bin].argmax())
+        return now._replace(shake=jnp.maximum(now.shake - 1, 0)), action
+
+    return Policy(begin, act)
+
+
+class Gpi(eqx.Module):
+    """Makes the policy for a goal, given as weights [c, k, m]: a policy maker for `evaluate`."""
+
+    network: Network
+    features: Features = eqx.field(static=True)
+    committed: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:
+        return (committed_gpi if self.committed else plain_gpi)(self.network, self.features, w)

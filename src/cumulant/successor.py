@@ -1,0 +1,234 @@
+"""Stage 2, free play: learning Ψ without rewards. Environment, replay and learning are one compiled program."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from cumulant.cumulants import phi
+from cumulant.experience import Replay, Transition, add, empty, sample
+from cumulant.features import Features
+from cumulant.networks import AllPolicies, GoalConditioned, Network
+from cumulant.world import Episodes, World, advance, begin
+
+
+@dataclass(frozen=True)
+class FreePlay:
+    """Stage 2's settings. The defaults are the preset `fast`."""
+
+    bins: int = 3  # m, the bins of each feature.
+    gamma: float = 0.95  # Discount.
+    network: Literal["all_policies", "goal_conditioned"] = "all_policies"  # Ours, or the paper's.
+    width: int = 256  # Units of a layer.
+    depth: int = 2  # Layers of the all_policies trunk; the paper's network has its own.
+    full_matrix: bool = False  # Learn all of Ψ; otherwise the off-diagonal trick fills in what the Lemma gives.
+    relational: bool = True  # Show all_policies the differences of features beside the features.
+    acting_policy_only: bool = False  # The paper's rule: a transition teaches only the policy that made it.
+    stratified: bool = True  # Replay by which feature changed; otherwise plain.
+    env_steps: int = 12_800_000  # Steps of free play, all copies of the world together.
+    num_envs: int = 256  # Copies of the world; one step of each comes before every update.
+    batch: int = 1024  # Transitions in an update.
+    learning_rate: float = 2e-3  # Of Adam; it falls linearly to a hundredth.
+    target_rate: float = 0.01  # How fast the target network follows.
+    replay: int = 1_000_000  # Transitions remembered.
+    epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
+    epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
+    switch_every: int = 10  # Mean steps until a copy takes up another policy; 0: at each episode's start.
+    half_precision: bool = False  # Matrix products in bfloat16.
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        for name in ("bins", "width", "depth", "env_steps", "num_envs", "batch", "replay"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        if not 0 <= self.gamma < 1:
+            raise ValueError(f"gamma must lie in [0, 1), but is {self.gamma}: with 1 the sums of cumulants are infinite")
+        for name in ("learning_rate", "target_rate", "epsilon_low", "epsilon_high"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
+        if self.switch_every < 0:
+            raise ValueError(f"switch_every must not be negative, but is {self.switch_every}")
+
+    @property
+    def updates(self) -> int:
+        """Updates in all."""
+        return max(1, self.env_steps // self.num_envs)
+
+
+PRESETS = {
+    "fast": FreePlay(),
+    "cpu": FreePlay(width=128, batch=256, num_envs=64, env_steps=2_240_000, replay=300_000),
+    "paper": FreePlay(
+        bins=9,
+        network="goal_conditioned",
+        width=1024,
+        relational=False,
+        acting_policy_only=True,
+        stratified=False,
+        env_steps=10_000_000,
+        num_envs=64,
+        batch=2048,
+        learning_rate=1e-3,
+        switch_every=0,
+    ),
+}
+
+
+class Training(NamedTuple):
+    """All that training carries from update to update: a run goes on from it as if nothing had happened."""
+
+    network: Network
+    target: Network
+    optimiser: Any
+    replay: Replay
+    episodes: Episodes
+    policy: Int[Array, "n 2"]  # the feature and the bin that each copy of the world goes for
+    key: PRNGKeyArray
+    update: Int[Array, ""]
+
+
+def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> Network:
+    """The network that the settings name."""
+    shared = {"width": config.width, "full": config.full_matrix, "key": key}
+    if config.network == "goal_conditioned":
+        return GoalConditioned(k, config.bins, actions, **shared)
+    return AllPolicies(k, config.bins, actions, depth=config.depth, relational=config.relational, **shared)
+
+
+def start(world: World, config: FreePlay, key: PRNGKeyArray) -> Training:
+    """The first moment of free play."""
+    key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
+    k = len(world.feature_names)
+    network = make_network(config, k, world.num_actions, key_network)
+    return Training(
+        network=network,
+        target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
+        optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
+        replay=empty(k, config.replay),
+        episodes=begin(world, key_worlds, config.num_envs),
+        policy=_random_policies(config, k, key_policy),
+        key=key_train,
+        update=jnp.zeros((), jnp.int32),
+    )
+
+
+def train(
+    world: World, config: FreePlay, features: Features, training: Training, updates: int
+) -> tuple[Training, Float[Array, " updates"]]:
+    """So many rounds of playing a step in every copy of the world and updating once; returns the losses."""
+
+    def step(training: Training, _: None) -> tuple[Training, Array]:
+        key, key_play, key_learn = jax.random.split(training.key, 3)
+        training = collect(world, config, features, training._replace(key=key), key_play)
+        return learn(config, training, key_learn)
+
+    return jax.lax.scan(step, training, None, updates)
+
+
+def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
+    """One step of every copy under its policy, ε-greedily, into the replay."""
+    key_random, key_explore, key_reset, key_switch, key_policy = jax.random.split(key, 5)
+    n, k = config.num_envs, len(world.feature_names)
+    f = jax.vmap(lambda state: features(world.observe(state)))(training.episodes.state)
+    network = _in_precision(config, training.network)
+    greedy = jax.vmap(partial(_greedy, config, network))(f, training.policy)
+    explore = jax.random.uniform(key_explore, (n,)) < jnp.geomspace(config.epsilon_low, config.epsilon_high, n)
+    action = jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
+    episodes, timestep = advance(world, training.episodes, action, key_reset)
+    transition = Transition(f, action, jax.vmap(features)(timestep.final_obs), training.policy)
+    switch = timestep.truncated
+    if config.switch_every:
+        switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
+    policy = jnp.where(switch[:, None], _random_policies(config, k, key_policy), training.policy)
+    replay = add(training.replay, transition, config.stratified)
+    return training._replace(replay=replay, episodes=episodes, policy=policy)
+
+
+def _random_policies(config: FreePlay, k: int, key: PRNGKeyArray) -> Int[Array, "n 2"]:
+    return jax.random.randint(key, (config.num_envs, 2), 0, jnp.array([k, config.bins]))
+
+
+def _greedy(config: FreePlay, network: Network, f: Float[Array, " k"], policy: Int[Array, "2"]) -> Int[Array, ""]:
+    """The action of policy (i, j)."""
+    i, j = policy
+    if config.network == "goal_conditioned":
+        psi = network.policy(f, i, j)
+        return (psi[i, j] if config.full_matrix else psi[j]).argmax()
+    return own_value(network(f))[i, j].argmax()
+
+
+def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
+    """One update of the network, and of the target that follows it."""
+    batch = sample(training.replay, key, config.batch)
+    value, gradients = eqx.filter_value_and_grad(partial(loss, config))(training.network, training.target, batch)
+    updates, state = _optimiser(config).update(gradients, training.optimiser)
+    network = eqx.apply_updates(training.network, updates)
+    target = optax.incremental_update(*(eqx.filter(n, eqx.is_array) for n in (network, training.target)), config.target_rate)
+    target = eqx.combine(target, network)
+    return training._replace(network=network, target=target, optimiser=state, update=training.update + 1), value
+
+
+def _optimiser(config: FreePlay) -> optax.GradientTransformation:
+    rate = optax.schedules.linear_schedule(config.learning_rate, 0.01 * config.learning_rate, config.updates)
+    return optax.adam(rate)
+
+
+def loss(config: FreePlay, network: Network, target: Network, batch: Transition) -> Float[Array, ""]:
+    """Mean Huber loss over the batch, the policies and their cumulants; over the acting policies alone, if set so."""
+    network, target = _in_precision(config, network), _in_precision(config, target)
+    each = _acting_policy_errors if config.acting_policy_only else _all_policies_errors
+    return jax.vmap(partial(each, config, network, target))(batch).mean()
+
+
+def _all_policies_errors(
+    config: FreePlay, network: Network, target: Network, step: Transition
+) -> Float[Array, "k m *cumulants"]:
+    """Huber errors of every policy, whichever made the transition."""
+    psi, next_psi, behind = network(step.f), network(step.next_f), target(step.next_f)
+    choice = own_value(next_psi).argmax(axis=-1)  # double: the network chooses, the target values
+    choice = choice.reshape(*choice.shape, *[1] * (psi.ndim - 2))
+    following = jnp.take_along_axis(behind, choice, axis=-1)[..., 0]
+    cumulants = phi(step.f, config.bins)
+    cumulants = cumulants[None, None] if config.full_matrix else cumulants[:, None]
+    return _huber(config, psi[..., step.action], cumulants, following)
+
+
+def _acting_policy_errors(
+    config: FreePlay, network: Network, target: Network, step: Transition
+) -> Float[Array, "*cumulants"]:
+    """Huber errors of the policy that made the transition, the paper's rule."""
+    i, j = step.policy
+    if config.network == "goal_conditioned":
+        psi, next_psi, behind = (net.policy(f, i, j) for net, f in _passes(network, target, step))
+    else:
+        psi, next_psi, behind = (net(f)[i, j] for net, f in _passes(network, target, step))
+    choice = (next_psi[i, j] if config.full_matrix else next_psi[j]).argmax()
+    cumulants = phi(step.f, config.bins)
+    return _huber(config, psi[..., step.action], cumulants if config.full_matrix else cumulants[i], behind[..., choice])
+
+
+def _passes(network: Network, target: Network, step: Transition) -> tuple[tuple[Network, Array], ...]:
+    return (network, step.f), (network, step.next_f), (target, step.next_f)
+
+
+def _huber(config: FreePlay, psi: Array, cumulants: Array, following: Array) -> Array:
+    """Errors against φ(s) + γ ψ(s', π(s')), all scaled by 1 - γ."""
+    goal = (1 - config.gamma) * cumulants + config.gamma * following.astype(jnp.float32)
+    return optax.losses.huber_loss(psi.astype(jnp.float32), jax.lax.stop_gradient(goal))
+
+
+def own_value(psi: Float[Array, "k m *cumulants a"]) -> Float[Array, "k m a"]:
+    """Each policy's value for its own cumulant, whose argmax it plays: [k, m, (k,) m, a] → [k, m, a]."""
+    return jnp.einsum("ijija->ija" if psi.ndim == 5 else "ijja->ija", psi)
+
+
+def _in_precision(config: FreePlay, network: Network) -> Network:
+    """The network as its matrix products are taken; gradients still reach the float32 weights."""
+    if not config.half_precision:
+        return network
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf, network)
