@@ -1,22 +1,27 @@
-"""How fast the world runs, beside the original in the same run and beside what the memory allows."""
+"""How fast the world, free play and GPI run, beside a peer in the same run and beside what the hardware allows."""
 
 import contextlib
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cumulant import peers
+from cumulant.features import true_features
+from cumulant.gpi import plain_gpi
 from cumulant.language import LanguageError, parse
 from cumulant.renderer import render
 from cumulant.spriteworld import Spriteworld
+from cumulant.successor import PRESETS, FreePlay, learn, make_network, start, train
 from cumulant.tasks import THIRDS
-from cumulant.world import advance, begin
+from cumulant.world import World, advance, begin
 
 _REPEATS = 5
 
@@ -90,6 +95,88 @@ def bench_parse(world: Spriteworld, characters: int = 1000) -> dict[str, Any]:
             parse(phrase, world.sprites)
         milliseconds.append(1000 * (time.perf_counter() - start))
     return {"unit": "ms, worst phrase", "ours": max(milliseconds), "peer": None, "ratio": None, "phrases": len(phrases)}
+
+
+def bench_pretrain(world: World, wide_batch: int) -> dict[str, Any]:
+    """Free play's updates and steps per second, and how near a wide update in bfloat16 comes to the matrix peak."""
+    config = PRESETS["cpu" if jax.default_backend() == "cpu" else "fast"]
+    rounds = 200
+    seconds, compile_seconds = _training_seconds(world, config, rounds)
+    wide = replace(config, width=1024, bins=9, batch=wide_batch, half_precision=True)
+    wide_seconds = _update_seconds(world, wide)
+    peak, flops = matrix_peak(), update_flops(world, wide)
+    return {
+        "unit": "updates/s",
+        "ours": rounds / seconds,
+        "peer": None,
+        "ratio": None,
+        "env_steps_per_s": rounds * config.num_envs / seconds,
+        "compile_s": compile_seconds,
+        "device": jax.devices()[0].device_kind,
+        "wide_update_ms": 1000 * wide_seconds,
+        "wide_update_flops": flops,
+        "matrix_peak_flops_per_s": peak,
+        "share_of_peak": flops / wide_seconds / peak,
+    }
+
+
+def _training_seconds(world: World, config: FreePlay, rounds: int) -> tuple[float, float]:
+    """The median time of so many rounds of play and update, from a replay that already holds something."""
+    arrays, static = eqx.partition(start(world, config, jax.random.key(0)), eqx.is_array)
+
+    @jax.jit
+    def advance(arrays: Any) -> Any:
+        training = eqx.combine(arrays, static)
+        return eqx.filter(train(world, config, true_features, training, training.update + rounds)[0], eqx.is_array)
+
+    return _median_seconds(advance, advance(arrays))
+
+
+def _update_seconds(world: World, config: FreePlay, rounds: int = 20) -> float:
+    """The median time of one update alone."""
+    arrays, static = eqx.partition(start(world, config, jax.random.key(0)), eqx.is_array)
+
+    @jax.jit
+    def updates(arrays: Any) -> Any:
+        def step(arrays: Any, key: jax.Array) -> tuple[Any, None]:
+            return eqx.filter(learn(config, eqx.combine(arrays, static), key)[0], eqx.is_array), None
+
+        return jax.lax.scan(step, arrays, jax.random.split(jax.random.key(1), rounds))[0]
+
+    return _median_seconds(updates, arrays)[0] / rounds
+
+
+def update_flops(world: World, config: FreePlay) -> float:
+    """Operations of an update's matrix products: forward and backward of the network, and two forward passes more."""
+    network = make_network(config, len(world.feature_names), world.num_actions, jax.random.key(0))
+    matrices = [leaf for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_array)) if leaf.ndim == 2]
+    forward = 2 * config.batch * sum(matrix.size for matrix in matrices)
+    return float(5 * forward - 2 * config.batch * matrices[0].size)  # no gradient is taken of the input
+
+
+def matrix_peak() -> float:
+    """Operations per second of a large bfloat16 matrix product."""
+    n = 8192 if jax.default_backend() != "cpu" else 1024
+    x = jax.random.normal(jax.random.key(0), (n, n), jnp.bfloat16)
+    return 2 * n**3 / _median_seconds(jax.jit(lambda x: x @ x), x)[0]
+
+
+def bench_gpi(world: World) -> dict[str, Any]:
+    """Actions per second of plain GPI from 1, 64 and 4,096 states: one pass for all policies against one for each."""
+    k, bins = len(world.feature_names), 9
+    w = jnp.zeros((1, k, bins)).at[:, :, 0].set(1.0)
+    report: dict[str, Any] = {"unit": "actions/s", "device": jax.devices()[0].device_kind}
+    for name in ("all_policies", "goal_conditioned"):
+        config = replace(PRESETS["fast"], network=name, bins=bins, width=512)
+        network = make_network(config, k, world.num_actions, jax.random.key(0))
+        for states in (1, 64, 4096):
+            f = jax.random.uniform(jax.random.key(1), (states, k))
+            act = jax.jit(
+                jax.vmap(lambda f, n=network: plain_gpi(n, true_features, w).act((), f, jax.random.key(0))[1])
+            )
+            report[f"{name}_{states}"] = states / _median_seconds(act, f)[0]
+    ours, peer = report["all_policies_4096"], report["goal_conditioned_4096"]
+    return report | {"ours": ours, "peer": peer, "ratio": ours / peer}
 
 
 def _peer_rate(world: Spriteworld, seconds_to_spend: float, image_size: int = 0) -> float:

@@ -28,9 +28,7 @@ class Success(NamedTuple):
     episodes: int  # in all
 
 
-def attempt(
-    world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"], guide: Any, key: PRNGKeyArray
-) -> Play:
+def attempt(world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"], guide: Any, key: PRNGKeyArray) -> Play:
     """One episode of the task that the table describes, by the policy made from the guide."""
     return play(world, make_policy(world, guide), lambda state: reached(table, world.features(state)), key)
 
@@ -89,4 +87,19 @@ def summarise(success: Bool[np.ndarray, "tasks episodes"], steps: Int[np.ndarray
         mean_steps=float(steps[success].mean()) if success.any() else None,
         tasks=len(success),
         episodes=success.size,
+    )
+
+
+def pool(results: Sequence[Success]) -> Success:
+    """The results of several libraries on the same tasks, over all their episodes."""
+    episodes = sum(result.episodes for result in results)
+    solved = [round(result.success * result.episodes) for result in results]
+    steps = sum((result.mean_steps or 0) * n for result, n in zip(results, solved, strict=True))
+    interval = binomtest(sum(solved), episodes).proportion_ci(0.95)
+    return Success(
+        success=sum(solved) / episodes,
+        ci95=(float(interval.low), float(interval.high)),
+        mean_steps=steps / sum(solved) if any(solved) else None,
+        tasks=results[0].tasks,
+        episodes=episodes,
     )

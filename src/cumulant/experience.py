@@ -1,8 +1,8 @@
 """Replay, stratified by what changed.
 
 Most transitions change what is easy to change. Those that change a rare feature teach the most about it, so each
-feature has a ring of its own, a transition goes to the ring of the rarest feature it changed, and a batch draws from all
-rings alike. It needs no knowledge of the world.
+feature has a ring of its own, a transition goes to the ring of the rarest feature it changed, and a batch draws from
+all rings alike. It needs no knowledge of the world.
 """
 
 from typing import NamedTuple
@@ -59,7 +59,7 @@ def add(replay: Replay, new: Transition, stratified: bool) -> Replay:
 
 def sample(replay: Replay, key: PRNGKeyArray, batch: int) -> Transition:
     """A batch that draws from all rings that hold anything alike."""
-    rings, capacity = replay.rings.action.shape
+    capacity = replay.rings.action.shape[1]
     key_ring, key_slot = jax.random.split(key)
     held = jnp.minimum(replay.added, capacity)
     filled = jnp.cumsum(held > 0)

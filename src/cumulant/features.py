@@ -1,6 +1,10 @@
-"""Features f: observation → [0, 1]^k. The true coordinates, a rotation that entangles them, or any function of yours."""
+"""Features f: observation → [0, 1]^k. The true coordinates, a rotation that entangles them, or your own function."""
 
+import sys
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +18,35 @@ def true_features(obs: Float[Array, " k"]) -> Float[Array, " k"]:
     return obs
 
 
+def named_features(name: str, k: int) -> Features:
+    """Features by name: "true", "entangled:SEED", or "package.module:function" for a function of the observation."""
+    if name == "true":
+        return true_features
+    module, _, rest = name.partition(":")
+    if module == "entangled" and rest.isdigit():
+        return entangled_features(k, int(rest))
+    return load_function(name, "features")
+
+
+def load_function(name: str, role: str) -> Callable[..., Any]:
+    """The function that "package.module:function" names; modules of the working folder count. ValueError if none."""
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise ValueError(f"{role} {name!r} must have the form package.module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{role} {name!r}: there is no module {error.name!r}") from None
+    except AttributeError:
+        raise ValueError(f"{role} {name!r}: the module {module!r} has no {function!r}") from None
+    if not callable(found):
+        raise ValueError(f"{role} {name!r} is no function")
+    return found
+
+
+@cache
 def entangled_features(k: int, seed: int) -> Features:
     """A seeded rotation of the true features about the centre, scaled to fill [0, 1] (the paper's comparison)."""
     gaussian = np.random.default_rng(seed).standard_normal((k, k))

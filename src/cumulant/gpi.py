@@ -32,7 +32,9 @@ def weights(table: Bool[Array, "c k b"], bins: int) -> Float[Array, "c k m"]:
     return jnp.where(possible, share * matters, -1.0)
 
 
-def gpe(psi: Float[Array, "k m *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]) -> Float[Array, "k m a"]:
+def gpe(
+    psi: Float[Array, "k m *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]
+) -> Float[Array, "k m a"]:
     """Every policy's value for the cumulant φ_w: all of Ψ [k, m, k, m, a], or its blocks [k, m, m, a] → [k, m, a].
 
     Blocks are completed by the Lemma: under a policy of feature i, the other features stay as they are.
@@ -87,7 +89,9 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
 
     def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
         value = q.max(axis=(2, 3)) / highest  # [c, k]; 1 for a goal held for ever
-        hope = jnp.where(conditions, jnp.where(missing, value, 1.0), 0).sum(axis=1) / jnp.maximum(conditions.sum(axis=1), 1)
+        hope = jnp.where(conditions, jnp.where(missing, value, 1.0), 0).sum(axis=1) / jnp.maximum(
+            conditions.sum(axis=1), 1
+        )
         c = jnp.argmax(jnp.where(conditions.any(axis=1), hope, -1))
         i = jnp.argmax(jnp.where(missing[c] & ~given_up, value[c], -1))
         j = q[c, i].max(axis=1).argmax()
@@ -121,4 +125,5 @@ class Gpi(eqx.Module):
     committed: bool = eqx.field(static=True, default=True)
 
     def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:
+        """The policy for weights w, whatever the world."""
         return (committed_gpi if self.committed else plain_gpi)(self.network, self.features, w)

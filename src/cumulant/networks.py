@@ -39,6 +39,7 @@ class Dueling(eqx.Module):
         self.shape, self.actions = shape, actions
 
     def __call__(self, x: Float[Array, " width"]) -> Float[Array, "..."]:
+        """Values plus advantages, whose mean over actions is taken off."""
         advantage = self.advantage(x).reshape(*self.shape, self.actions)
         return self.value(x).reshape(*self.shape, 1) + advantage - advantage.mean(axis=-1, keepdims=True)
 

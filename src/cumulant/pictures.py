@@ -14,8 +14,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cumulant.evaluation import PolicyMaker, attempt, tables_of
 from cumulant.files import write_whole
+from cumulant.policy import Play
 from cumulant.renderer import render
-from cumulant.spriteworld import Spriteworld
 from cumulant.tasks import Task
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
@@ -31,21 +31,24 @@ class Film(NamedTuple):
 
 
 def first_interesting(
-    world: Spriteworld, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, guides: Any = None
+    world: Any, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, guides: Any = None
 ) -> list[Film]:
     """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
     keys = jax.random.split(key, (len(tasks), _STARTS))
     tables = tables_of(list(tasks.values()))
     record = eqx.filter_jit(jax.vmap(jax.vmap(partial(attempt, world, make_policy), (None, None, 0))))
     episodes = record(tables, tables if guides is None else guides, keys)
-    films = []
-    for i, caption in enumerate(tasks):
-        chosen = int(np.argmax(np.asarray(episodes.steps[i]) > 0))
-        steps = int(episodes.steps[i, chosen])
-        states = jax.tree.map(lambda leaf, i=i, j=chosen, n=steps: leaf[i, j, : n + 1], episodes.states)
-        frames = jax.vmap(partial(render, world, size=_SIZE))(states)
-        films.append(Film(caption, np.asarray(frames), bool(episodes.success[i, chosen])))
-    return films
+    each = [jax.tree.map(lambda leaf, i=i: leaf[i], episodes) for i in range(len(tasks))]
+    return [film_of(world, caption, group) for caption, group in zip(tasks, each, strict=True)]
+
+
+def film_of(world: Any, caption: str, episodes: Play) -> Film:
+    """The first of several episodes (a leading axis) that did not begin in its goal."""
+    chosen = int(np.argmax(np.asarray(episodes.steps) > 0))
+    shown = int(episodes.steps[chosen]) + 1
+    states = jax.tree.map(lambda leaf: leaf[chosen, :shown], episodes.states)
+    frames = jax.vmap(partial(render, world, size=_SIZE))(states)
+    return Film(caption, np.asarray(frames), bool(episodes.success[chosen]))
 
 
 def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:

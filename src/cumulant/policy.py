@@ -49,6 +49,8 @@ def play_from(
         return (following, memory, done | goal(following), steps + ~done), (following, action)
 
     first = (start, policy.begin(world.observe(start)), goal(start), jnp.zeros((), jnp.int32))
-    (_, _, success, taken), (states, actions) = jax.lax.scan(step, first, jax.random.split(key, steps or world.max_steps))
+    (_, _, success, taken), (states, actions) = jax.lax.scan(
+        step, first, jax.random.split(key, steps or world.max_steps)
+    )
     states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
     return Play(states, actions, success, taken)

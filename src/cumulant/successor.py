@@ -47,7 +47,9 @@ class FreePlay:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
         if not 0 <= self.gamma < 1:
-            raise ValueError(f"gamma must lie in [0, 1), but is {self.gamma}: with 1 the sums of cumulants are infinite")
+            raise ValueError(
+                f"gamma must lie in [0, 1), but is {self.gamma}: with 1 the sums of cumulants are infinite"
+            )
         for name in ("learning_rate", "target_rate", "epsilon_low", "epsilon_high"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
@@ -94,7 +96,7 @@ class Training(NamedTuple):
 
 def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> Network:
     """The network that the settings name."""
-    shared = {"width": config.width, "full": config.full_matrix, "key": key}
+    shared: dict[str, Any] = {"width": config.width, "full": config.full_matrix, "key": key}
     if config.network == "goal_conditioned":
         return GoalConditioned(k, config.bins, actions, **shared)
     return AllPolicies(k, config.bins, actions, depth=config.depth, relational=config.relational, **shared)
@@ -118,16 +120,20 @@ def start(world: World, config: FreePlay, key: PRNGKeyArray) -> Training:
 
 
 def train(
-    world: World, config: FreePlay, features: Features, training: Training, updates: int
-) -> tuple[Training, Float[Array, " updates"]]:
-    """So many rounds of playing a step in every copy of the world and updating once; returns the losses."""
+    world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
+) -> tuple[Training, Float[Array, ""]]:
+    """Rounds of a step in every copy of the world and an update, up to update `until`; returns the mean loss."""
 
-    def step(training: Training, _: None) -> tuple[Training, Array]:
+    def step(_: Any, carry: tuple[Training, Array]) -> tuple[Training, Array]:
+        training, total = carry
         key, key_play, key_learn = jax.random.split(training.key, 3)
         training = collect(world, config, features, training._replace(key=key), key_play)
-        return learn(config, training, key_learn)
+        training, loss = learn(config, training, key_learn)
+        return training, total + loss
 
-    return jax.lax.scan(step, training, None, updates)
+    first = training.update
+    training, total = jax.lax.fori_loop(first, until, step, (training, jnp.zeros(())))
+    return training, total / jnp.maximum(until - first, 1)
 
 
 def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
@@ -168,7 +174,9 @@ def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Trai
     value, gradients = eqx.filter_value_and_grad(partial(loss, config))(training.network, training.target, batch)
     updates, state = _optimiser(config).update(gradients, training.optimiser)
     network = eqx.apply_updates(training.network, updates)
-    target = optax.incremental_update(*(eqx.filter(n, eqx.is_array) for n in (network, training.target)), config.target_rate)
+    target = optax.incremental_update(
+        *(eqx.filter(n, eqx.is_array) for n in (network, training.target)), config.target_rate
+    )
     target = eqx.combine(target, network)
     return training._replace(network=network, target=target, optimiser=state, update=training.update + 1), value
 

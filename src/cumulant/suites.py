@@ -63,3 +63,12 @@ def suite(
         if drawn:
             tasks[name] = tuple(drawn)
     return tasks
+
+
+def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
+    """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
+    choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
+    return tuple(
+        Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
+        for row in choices
+    )

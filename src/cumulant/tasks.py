@@ -42,7 +42,7 @@ class Task:
     @classmethod
     def where(cls, coordinates: tuple[str, ...], allowed: Mapping[str, Iterable[int]], bins: int = 3) -> "Task":
         """The conjunction of conditions, each a coordinate's name with the bins it may lie in."""
-        masks = {name: sum(1 << b for b in set(values)) for name, values in allowed.items()}
+        masks = {name: sum(1 << int(b) for b in set(values)) for name, values in allowed.items()}
         for name, mask in masks.items():
             if name not in coordinates:
                 raise ValueError(f"unknown coordinate {name!r}: choose from {', '.join(coordinates)}")

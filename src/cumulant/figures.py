@@ -1,0 +1,80 @@
+"""Results as figures. Nothing here trains or plays."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from cumulant.audit import Audit
+from cumulant.files import write_whole
+from cumulant.theory import Check, Tabular, fill_off_diagonal, successor_matrix
+
+_COLOURS = mpl.colormaps["viridis"]
+
+
+def _save(figure: Figure, path: Path) -> None:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=150, bbox_inches="tight")
+    write_whole(path, data.getvalue())
+
+
+def draw_audit(path: Path, result: Audit, names: Sequence[str]) -> None:
+    """What policies do to features: Ψ as played, the Lemma's error, and how far features move, as heat maps."""
+    k, m = result.true.shape[:2]
+    figure = Figure(figsize=(16, 5.2), layout="constrained")
+    axes = figure.subplots(1, 3)
+    labels = [f"{name}" for name in names]
+    for ax, matrix, title in (
+        (axes[0], result.true, "Ψ as played, (1-γ)-scaled"),
+        (axes[1], result.lemma_error, "error of the Lemma's φ(s)"),
+    ):
+        image = ax.imshow(matrix.reshape(k * m, k * m), vmin=0, vmax=1, cmap=_COLOURS)
+        ax.set_xticks(np.arange(k) * m + (m - 1) / 2, labels, rotation=90)
+        ax.set_yticks(np.arange(k) * m + (m - 1) / 2, labels)
+        for edge in np.arange(1, k) * m - 0.5:
+            ax.axhline(edge, color="white", linewidth=0.6)
+            ax.axvline(edge, color="white", linewidth=0.6)
+        ax.set(title=title, xlabel="cumulant: feature and bin", ylabel="policy: feature and bin")
+        figure.colorbar(image, ax=ax, shrink=0.8)
+    ax = axes[2]
+    image = ax.imshow(result.moved, vmin=0, cmap=_COLOURS)
+    for i in range(k):
+        for j in range(k):
+            value = result.moved[i, j]
+            ax.text(
+                j, i, f"{value:.2f}", ha="center", va="center", color="white" if value < 0.2 else "black", fontsize=8
+            )
+    ax.set_xticks(range(k), labels, rotation=90)
+    ax.set_yticks(range(k), labels)
+    ax.set(
+        title="how far a feature moves\n(0 off the diagonal: independent)",
+        xlabel="feature",
+        ylabel="policies of feature",
+    )
+    figure.colorbar(image, ax=ax, shrink=0.8)
+    _save(figure, path)
+
+
+def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular], gamma: float) -> None:
+    """GPI's success over all goals in every world, and Ψ against the Lemma in two of them."""
+    figure = Figure(figsize=(15, 4.8), layout="constrained")
+    axes = figure.subplots(1, 1 + len(examples), width_ratios=[1.3] + [1] * len(examples))
+    place = np.arange(len(checks))
+    axes[0].barh(place + 0.2, [c.solved_exact for c in checks], 0.38, color="#0072b2", label="exact Ψ")
+    axes[0].barh(place - 0.2, [c.solved_trick for c in checks], 0.38, color="#e69f00", label="off-diagonal trick")
+    axes[0].set_yticks(place, [f"{c.world}\n{'independent' if c.independent else 'not independent'}" for c in checks])
+    axes[0].set(xlabel="share of goals and starts that GPI solves", xlim=(0, 1.02))
+    axes[0].legend(loc="lower left")
+    axes[0].invert_yaxis()
+    for ax, world in zip(axes[1:], examples, strict=True):
+        psi, policies = successor_matrix(world, gamma)
+        error = np.abs(psi - fill_off_diagonal(world, psi, gamma)) * (1 - gamma)
+        chosen = np.take_along_axis(error, policies[:, None, :, :, None, None], axis=1)[:, 0].mean(axis=0)
+        size = chosen.shape[0] * chosen.shape[1]
+        image = ax.imshow(chosen.reshape(size, size), vmin=0, vmax=1, cmap=_COLOURS)
+        ax.set(title=f"error of the Lemma on the policy's path\n{world.name}", xlabel="cumulant", ylabel="policy")
+        figure.colorbar(image, ax=ax, shrink=0.8)
+    _save(figure, path)

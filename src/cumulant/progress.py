@@ -1,0 +1,73 @@
+"""How a run of free play is followed: a progress bar on a terminal, plain lines in a log, TensorBoard on request."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cumulant.successor import FreePlay
+
+
+class Reporter:
+    """Takes what `pretrain` reports; remembers the times and the last success for a summary."""
+
+    def __init__(self, config: FreePlay, out: Path, tensorboard: bool, quiet: bool):
+        """`quiet` shows nothing at all."""
+        self.compile_seconds = self.train_seconds = 0.0
+        self.success: dict[str, float] = {}
+        self._updates, self._quiet = config.updates, quiet
+        self._bar: Progress | None = None
+        if sys.stderr.isatty() and not quiet:
+            columns = (BarColumn(), TextColumn("{task.completed:,}/{task.total:,} updates {task.description}"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+        self._board = _tensorboard(out) if tensorboard else None
+
+    def __enter__(self) -> "Reporter":
+        if self._bar:
+            self._bar.start()
+            self._task = self._bar.add_task("compiling", total=self._updates)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar:
+            self._bar.stop()
+        if self._board:
+            self._board.close()
+
+    def __call__(self, metrics: dict[str, Any]) -> None:
+        """One report: compiled, progress, damaged or finished."""
+        match metrics["event"]:
+            case "compiled":
+                self.compile_seconds = metrics["seconds"]
+            case "damaged":
+                print(f"cumulant: {metrics['message']}; trying the one before", file=sys.stderr)
+            case "progress":
+                self.train_seconds = metrics["seconds"]
+                self.success = metrics.get("success", self.success)
+                self._show(metrics)
+
+    def _show(self, metrics: dict[str, Any]) -> None:
+        words = f"loss {metrics['loss']:.2e}"
+        if self.success:
+            words += f"  held-out success {sum(self.success.values()) / len(self.success):.2f}"
+        if self._bar:
+            self._bar.update(self._task, completed=metrics["update"], description=words)
+        elif "success" in metrics and not self._quiet:
+            print(
+                f"{metrics['update']:>9,}/{self._updates:,} updates  {metrics['seconds']:6.1f} s  {words}",
+                file=sys.stderr,
+            )
+        if self._board:
+            self._board.add_scalar("loss", metrics["loss"], metrics["update"])
+            for name, value in metrics.get("success", {}).items():
+                self._board.add_scalar(f"success/{name}", value, metrics["update"])
+
+
+def _tensorboard(out: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("TensorBoard events need pip install 'cumulant[tensorboard]'") from None
+    return SummaryWriter(str(out / "tensorboard"))
