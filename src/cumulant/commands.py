@@ -178,12 +178,10 @@ class Pretrain:
         if library is None:
             print(f"stopped and saved: go on with the same command and --resume (in {self.out})", file=sys.stderr)
             raise SystemExit(130)
-        report = {"out": str(self.out), "compile_s": reporter.compile_seconds, "train_s": reporter.train_seconds}
         if self.json:
-            return _print_json(report | {"updates": config.updates, "success": reporter.success})
-        print(
-            f"{self.out}: {config.updates:,} updates in {report['train_s']:.1f} s, compiled in {report['compile_s']:.1f} s"
-        )
+            return _print_json({"out": str(self.out), "updates": config.updates} | reporter.summary())
+        train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
+        print(f"{self.out}: {config.updates:,} updates in {train}, compiled in {compiling}")
         print(f'Next: cumulant solve "square top left" --library {self.out}')
 
 

@@ -1,9 +1,11 @@
 """How a run of free play is followed: a progress bar on a terminal, plain lines in a log, TensorBoard on request."""
 
+import resource
 import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -47,6 +49,17 @@ class Reporter:
                 self.train_seconds = metrics["seconds"]
                 self.success = metrics.get("success", self.success)
                 self._show(metrics)
+
+    def summary(self) -> dict[str, Any]:
+        """Seconds, peak memory of this process (host, and device where it has its own) and the last success."""
+        device = jax.devices()[0].memory_stats() or {}
+        return {
+            "compile_s": self.compile_seconds,
+            "train_s": self.train_seconds,
+            "peak_host_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            "peak_device_bytes": device.get("peak_bytes_in_use"),
+            "success": self.success,
+        }
 
     def _show(self, metrics: dict[str, Any]) -> None:
         words = f"loss {metrics['loss']:.2e}"
