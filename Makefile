@@ -26,7 +26,7 @@ $(VENV)/.core: pyproject.toml requirements.lock | $(BIN)/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
-	$(PIP) install --quiet --constraint requirements.lock --editable '.[dev,peers]'
+	$(PIP) install --quiet --constraint requirements.lock --editable '.[dev]'
 	touch $@ $(VENV)/.core
 
 # Pin every package again, for every platform and Python.

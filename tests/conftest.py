@@ -1,9 +1,14 @@
 """Shared by all tests: Hypothesis without deadlines (compiling takes seconds), and the worlds that tests run in."""
 
 import os
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 from hypothesis import settings
 from hypothesis import strategies as st
+from jaxtyping import Array, Float
 
 from cumulant.shapes import SHAPES
 from cumulant.spriteworld import Spriteworld
@@ -15,3 +20,31 @@ settings.load_profile("cumulant")
 WORLDS = (Spriteworld(), Spriteworld(SHAPES[::-1]), Spriteworld(("star",), step_size=0.13, half_extent=0.2))
 worlds = st.sampled_from(WORLDS)
 unit = st.floats(0, 1, width=32)
+
+
+class SlidersState(NamedTuple):
+    """Two positions."""
+
+    place: Float[Array, "2"]
+
+
+@dataclass(frozen=True)
+class Sliders:
+    """A probe world with known values: two sliders of four notches each, moved one notch at a time, independently."""
+
+    max_steps: int = 20
+    num_actions: int = 5
+    feature_names: tuple[str, ...] = ("first_x", "first_y")
+
+    def reset(self, key):
+        return SlidersState((jax.random.randint(key, (2,), 0, 4) + 0.5) / 4)
+
+    def step(self, state, action):
+        move = jnp.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])[action] / 4
+        return SlidersState(jnp.clip(state.place + move, 0.125, 0.875))
+
+    def observe(self, state):
+        return state.place
+
+    def features(self, state):
+        return state.place

@@ -2,12 +2,29 @@ import json
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
 import cumulant
 from cumulant.cli import main
+
+
+def corner(obs):
+    return ((obs[2] < 1 / 3) & (obs[3] > 2 / 3)).astype(float)
+
+
+def not_a_number(obs):
+    return jnp.log(-1 - obs[0])
+
+
+def a_vector(obs):
+    return obs
+
+
+def plain_python(obs):
+    return 1.0 if obs[0] > 0.5 else 0.0
 
 
 def cli(*args):
@@ -58,7 +75,25 @@ def test_explain_in_a_process_of_its_own():
         (["evaluate", "--episodes", "0"], "--episodes must be at least 1"),
         (["evaluate", "--episodes", "many"], "many"),
         (["evaluate", "--seed", "-1"], "a seed lies between"),
-        (["evaluate", "--suite", "aligned", "--bins", "11"], "a step skips a bin"),
+        (["evaluate", "--suite", "aligned", "--bins", "11", "--objects", "square"], "a step skips a bin"),
+        (["evaluate", "--library", "/nowhere"], "/nowhere holds no config.json"),
+        (["evaluate", "--library", "/nowhere", "--objects", "square"], "not both"),
+        (["evaluate", "--few-shot", "-5"], "--few-shot must be at least 0"),
+        (["pretrain", "--out", "/dev/null/x", "--bins", "0"], "bins must be at least 1"),
+        (["pretrain", "--out", "/dev/null/x", "--gamma", "1"], "gamma must lie in [0, 1)"),
+        (["pretrain", "--out", "/dev/null/x", "--features", "nowhere:f"], "no module 'nowhere'"),
+        (["pretrain", "--out", "/dev/null/x"], "cannot write to /dev/null/x"),
+        (["solve"], "give a phrase or --reward"),
+        (["solve", "square left", "--reward", "a:b"], "one of the two"),
+        (["solve", "squar left"], "did you mean 'square'"),
+        (["solve", "--reward", "nowhere:f"], "there is no module 'nowhere'"),
+        (["solve", "--reward", "math:nothing"], "has no 'nothing'"),
+        (["solve", "--reward", "test_cli:not_a_number"], "returns NaN"),
+        (["solve", "--reward", "test_cli:a_vector"], "returns the shape (6,)"),
+        (["solve", "--reward", "test_cli:plain_python"], "is not written in JAX"),
+        (["solve", "--reward", "test_cli:corner", "--budget", "-1"], "--budget must be at least 1"),
+        (["inspect", "--library", "/nowhere"], "/nowhere holds no config.json"),
+        (["reproduce", "nothing"], "invalid choice 'nothing'"),
         (["demo", "--out", "/dev/null/folder"], "cannot write to /dev/null/folder"),
     ],
 )
@@ -75,7 +110,8 @@ def test_bad_input_is_one_clear_line_and_status_2(args, message, capsys):
 def test_help_teaches_every_command():
     done = cli("--help")
     assert done.returncode == 0
-    assert all(command in done.stdout for command in ("demo", "explain", "evaluate", "bench"))
+    commands = "demo solve explain pretrain evaluate inspect reproduce bench".split()
+    assert all(command in done.stdout for command in commands)
 
 
 def test_demo_writes_pictures_and_a_table(tmp_path):
@@ -91,11 +127,66 @@ def test_demo_writes_pictures_and_a_table(tmp_path):
 def test_evaluate_reports_every_class(capsys):
     assert main(["evaluate", "--episodes", "20", "--tasks-per-class", "1", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"oracle", "random"}
+    assert set(report) == {"zero_shot", "oracle", "random"}
     assert len(report["oracle"]) == 7
-    for result in report["oracle"].values():
+    for result in (*report["oracle"].values(), *report["zero_shot"].values()):
         assert set(result) == {"success", "ci95", "mean_steps", "tasks", "episodes"}
         assert result["ci95"][0] <= result["success"] <= result["ci95"][1]
+
+
+def test_evaluate_few_shot_and_coverage(capsys):
+    args = [
+        "evaluate",
+        "--suite",
+        "coverage",
+        "--tasks-per-class",
+        "20",
+        "--episodes",
+        "2",
+        "--few-shot",
+        "500",
+        "--json",
+    ]
+    assert main([*args, "--gpi", "plain"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) == {"zero_shot", "few_shot", "oracle", "random"}
+    assert report["zero_shot"]["coverage"]["episodes"] == 40
+    assert report["oracle"]["coverage"]["success"] > 0.9
+
+
+def test_solve_a_phrase(tmp_path, capsys):
+    args = ["solve", "circle top left and square not left", "--episodes", "40"]
+    assert main([*args, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) == {"task", "canonical", "success", "ci95", "mean_steps", "episodes"}
+    assert report["success"] > 0.9
+    assert main([*args, "--gif", str(tmp_path / "new" / "a.gif")]) == 0
+    assert "understood as: circle top left and square not left" in capsys.readouterr().out
+    assert (tmp_path / "new" / "a.gif").stat().st_size > 1000
+
+
+def test_solve_a_reward(capsys):
+    assert main(["solve", "--reward", "test_cli:corner", "--budget", "3000", "--episodes", "40", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["canonical"] == "square top left"
+    assert report["success"] > 0.9
+
+
+def test_inspect_shows_who_moves_whom(tmp_path, capsys):
+    assert main(["inspect", "--out", str(tmp_path), "--starts", "30", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    pairs = {(v["policies_of"], v["move"]) for v in report["violations"]}
+    assert ("square_x", "agent_x") in pairs
+    assert ("agent_x", "square_x") not in pairs
+    assert {path.name for path in tmp_path.iterdir()} == {"audit.png", "audit.json"}
+
+
+def test_reproduce_theorem(tmp_path, capsys):
+    assert main(["reproduce", "theorem", "--out", str(tmp_path)]) == 0
+    assert "dragging on a line" in capsys.readouterr().out
+    worlds = json.loads((tmp_path / "theorem.json").read_text())["worlds"]
+    assert all(world["solved_trick"] == 1.0 for world in worlds if world["independent"])
+    assert (tmp_path / "theorem.png").exists()
 
 
 @pytest.mark.parametrize("what", ["env", "render"])

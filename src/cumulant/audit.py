@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from cumulant.cumulants import phi
 from cumulant.library import Library
@@ -28,7 +28,7 @@ class Audit(NamedTuple):
 
 
 @eqx.filter_jit
-def _play(library_network: eqx.Module, library: Library, keys: PRNGKeyArray) -> tuple[Array, Array, Array, Array]:
+def _play(library_network: eqx.Module, library: Library, keys: Key[Array, " starts"]) -> tuple[Array, Array, Array, Array]:
     library = Library(library.world, library.config, library_network, library.features_name)
     world, config = library.world, library.config
     k, m, steps = len(world.feature_names), config.bins, int(_HORIZON / (1 - config.gamma))

@@ -128,6 +128,7 @@ class Pretrain:
     full_matrix: bool = False  # Learn all of Ψ rather than fill it in by the Lemma.
     resume: bool = False  # Go on with the run in the folder.
     force: bool = False  # Overwrite the run in the folder.
+    checkpoint_seconds: float = 60.0  # Time between checkpoints.
     tensorboard: bool = False  # Write TensorBoard events too (extra `tensorboard`).
     json: bool = False  # One JSON object on stdout, and nothing else.
 
@@ -171,7 +172,15 @@ class Pretrain:
         try:
             with reporter, stop:
                 library = pretrain(
-                    world, config, self.seed, self.out, self.features, self.resume, reporter, stop.requested
+                    world,
+                    config,
+                    self.seed,
+                    self.out,
+                    self.features,
+                    self.resume,
+                    reporter,
+                    stop.requested,
+                    self.checkpoint_seconds,
                 )
         except (Diverged, Unreadable, ValueError, ModuleNotFoundError) as error:
             raise BadInput(str(error)) from None

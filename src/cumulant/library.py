@@ -97,7 +97,7 @@ class Library:
         info = store.read_info(path)
         if info.get("format") != FORMAT or not {"world", "free_play", "features"} <= info.keys():
             raise Unreadable(f"{path} is not a skill library that this version reads")
-        parameters = dict(info["world"])
+        parameters = _as_stored(info["world"])
         kind = parameters.pop("kind", None)
         try:
             config = FreePlay(**info["free_play"])
@@ -117,5 +117,5 @@ def _blank(world: World, config: FreePlay) -> Network:
 
 
 def _as_stored(world: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows lists alone; parameters hold tuples."""
+    """JSON knows lists alone, where parameters hold tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in world.items()}

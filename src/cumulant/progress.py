@@ -18,7 +18,7 @@ class Reporter:
     def __init__(self, config: FreePlay, out: Path, tensorboard: bool, quiet: bool):
         """`quiet` shows nothing at all."""
         self.compile_seconds = self.train_seconds = 0.0
-        self.success: dict[str, float] = {}
+        self.success: float | None = None
         self._updates, self._quiet = config.updates, quiet
         self._bar: Progress | None = None
         if sys.stderr.isatty() and not quiet:
@@ -63,8 +63,8 @@ class Reporter:
 
     def _show(self, metrics: dict[str, Any]) -> None:
         words = f"loss {metrics['loss']:.2e}"
-        if self.success:
-            words += f"  held-out success {sum(self.success.values()) / len(self.success):.2f}"
+        if self.success is not None:
+            words += f"  held-out success {self.success:.2f}"
         if self._bar:
             self._bar.update(self._task, completed=metrics["update"], description=words)
         elif "success" in metrics and not self._quiet:
@@ -74,8 +74,8 @@ class Reporter:
             )
         if self._board:
             self._board.add_scalar("loss", metrics["loss"], metrics["update"])
-            for name, value in metrics.get("success", {}).items():
-                self._board.add_scalar(f"success/{name}", value, metrics["update"])
+            if "success" in metrics:
+                self._board.add_scalar("held_out_success", metrics["success"], metrics["update"])
 
 
 def _tensorboard(out: Path) -> Any:

@@ -38,16 +38,16 @@ def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bi
         axes = [rng.choice(["x", "y"])] if name.endswith("easy") else ["x", "y"]
         return Task.where(coordinates, {f"{sprite}_{axis}": [int(rng.integers(bins))] for axis in axes}, bins)
 
-    first, second = rng.permutation(sprites[1:])[:2] if len(sprites) > 2 else (sprites[1], sprites[1])
+    objects = rng.permutation(sprites[1:])
     match name.partition("_")[0]:
         case "agent":
             return region(sprites[0])
         case "object":
-            return region(first)
+            return region(objects[0])
         case "disjunction":
-            return region(sprites[0]) | region(first)
+            return region(sprites[0]) | region(objects[0])
         case _:
-            return region(first) & region(second)
+            return region(objects[0]) & region(objects[1])
 
 
 def suite(

@@ -1,0 +1,52 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import unit
+from cumulant.cumulants import bin_index, phi
+from cumulant.features import entangled_features, named_features, true_features
+
+
+@given(st.lists(unit, min_size=1, max_size=6), st.integers(1, 12))
+def test_every_feature_lies_in_exactly_one_bin(f, bins):
+    indicators = np.asarray(phi(jnp.float32(f), bins))
+    assert indicators.shape == (len(f), bins)
+    np.testing.assert_array_equal(indicators.sum(axis=1), 1)
+    np.testing.assert_array_equal(indicators.argmax(axis=1), np.asarray(bin_index(jnp.float32(f), bins)))
+
+
+def test_the_last_bin_is_closed():
+    np.testing.assert_array_equal(bin_index(jnp.array([0.0, 1.0]), 9), [0, 8])
+
+
+@pytest.mark.parametrize("k", [2, 6, 10])
+def test_entangled_features_are_a_rotation_that_fills_the_unit_interval(k):
+    f = entangled_features(k, seed=3)
+    np.testing.assert_allclose(f(jnp.full(k, 0.5)), 0.5, atol=1e-6)
+    scaled = np.stack([np.asarray(f(0.5 + jnp.eye(k)[i] * 0.1) - 0.5) / 0.1 for i in range(k)], axis=1)
+    rotation = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(k), atol=1e-5)
+    assert np.linalg.det(rotation) == pytest.approx(1, abs=1e-4)
+    corners = jnp.asarray((rotation > 0) * 1.0)  # the corner of the cube that lies furthest along each row
+    np.testing.assert_allclose([f(corner)[i] for i, corner in enumerate(corners)], 1.0, atol=1e-5)
+
+
+def test_seeds_entangle_differently():
+    obs = jnp.linspace(0, 1, 6)
+    assert not np.allclose(entangled_features(6, 0)(obs), entangled_features(6, 1)(obs))
+
+
+def test_features_by_name():
+    assert named_features("true", 6) is true_features
+    assert named_features("entangled:4", 6) is entangled_features(6, 4)
+    assert named_features("jax.numpy:sin", 6) is jnp.sin
+    for name, message in [
+        ("nonsense", "form"),
+        ("nowhere:f", "no module"),
+        ("math:nothing", "has no"),
+        ("math:pi", "no fu"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            named_features(name, 6)

@@ -1,0 +1,76 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cumulant.cumulants import phi
+from cumulant.features import true_features
+from cumulant.gpi import committed_gpi, gpe, plain_gpi, weights
+from cumulant.language import parse
+
+
+def random_blocks(seed, k=3, m=4, actions=5):
+    return jax.random.uniform(jax.random.key(seed), (k, m, m, actions))
+
+
+@given(st.integers(0, 1000))
+def test_blocks_are_completed_by_the_lemma(seed):
+    """GPE over blocks equals GPE over the whole matrix whose other entries are what the Lemma says."""
+    blocks = random_blocks(seed)
+    k, m = blocks.shape[:2]
+    cumulants = phi(jax.random.uniform(jax.random.key(seed + 1), (k,)), m)
+    w = jax.random.normal(jax.random.key(seed + 2), (k, m))
+    lemma = jnp.broadcast_to(cumulants[None, None, :, :, None], (k, m, k, m, blocks.shape[-1]))
+    same = jnp.eye(k, dtype=bool)[:, None, :, None, None]
+    own = jnp.broadcast_to(blocks[:, :, None], lemma.shape)
+    np.testing.assert_allclose(gpe(blocks, w, cumulants), gpe(jnp.where(same, own, lemma), w, cumulants), atol=1e-5)
+
+
+def test_weights_are_the_share_of_a_bin_that_is_allowed():
+    table = jnp.asarray(parse("square left or circle not top").table())
+    w = np.asarray(weights(table, 9))
+    names = ("agent_x", "agent_y", "square_x", "square_y", "circle_x", "circle_y")
+    clause = int(np.argmax(w[:, names.index("square_x"), 0]))
+    np.testing.assert_allclose(w[clause, 2], [1] * 3 + [0] * 6, atol=1e-6)
+    np.testing.assert_allclose(w[1 - clause, 5], [1] * 6 + [0] * 3, atol=1e-6)
+    assert w[clause, [0, 1, 3, 4, 5]].sum() == 0
+    misaligned = np.asarray(weights(jnp.asarray(parse("square left").table()), 5))[0, 2]
+    np.testing.assert_allclose(misaligned, [1, 2 / 3, 0, 0, 0], atol=1e-6)
+
+
+def test_clauses_that_only_pad_are_never_pursued():
+    w = weights(jnp.asarray(parse("square left").table(clauses=3)), 3)
+    np.testing.assert_array_equal(w[1:], -1)
+    network = lambda f: jnp.full((6, 3, 3, 8), 0.5)  # noqa: E731
+    commitment = committed_gpi(network, true_features, w).begin(jnp.full(6, 0.9))
+    assert (int(commitment.clause), int(commitment.feature)) == (0, 2)
+
+
+def test_plain_gpi_takes_the_best_action_of_the_best_policy():
+    psi = jnp.zeros((2, 2, 2, 3)).at[1, 0, 0, 2].set(0.9).at[0, 0, 0, 1].set(0.5)
+    w = jnp.array([[[1.0, 0.0], [1.0, 0.0]]])
+    policy = plain_gpi(lambda f: psi, true_features, w)
+    _, action = policy.act((), jnp.array([0.9, 0.9]), jax.random.key(0))
+    assert int(action) == 2
+
+
+def test_commitment_holds_until_the_feature_arrives_then_passes_on():
+    psi = jnp.zeros((2, 2, 2, 3)).at[0, 0, 0, 1].set(0.8).at[1, 0, 0, 2].set(0.4)
+    policy = committed_gpi(lambda f: psi, true_features, jnp.array([[[1.0, 0.0], [1.0, 0.0]]]))
+    memory = policy.begin(jnp.array([0.9, 0.9]))
+    assert int(memory.feature) == 0  # the easier one first
+    memory, action = policy.act(memory, jnp.array([0.8, 0.9]), jax.random.key(0))
+    assert (int(memory.feature), int(action)) == (0, 1)
+    memory, action = policy.act(memory, jnp.array([0.2, 0.9]), jax.random.key(0))
+    assert (int(memory.feature), int(action)) == (1, 2)
+
+
+def test_what_does_not_get_closer_is_given_up_for_another():
+    psi = jnp.zeros((2, 2, 2, 3)).at[0, 0, 0, 1].set(0.8).at[1, 0, 0, 2].set(0.4)
+    policy = committed_gpi(lambda f: psi, true_features, jnp.array([[[1.0, 0.0], [1.0, 0.0]]]), patience=3)
+    memory, pursued = policy.begin(jnp.array([0.9, 0.9])), []
+    for t in range(4):
+        memory, _ = policy.act(memory, jnp.array([0.9, 0.9]), jax.random.key(t))
+        pursued.append(int(memory.feature))
+    assert pursued == [0, 0, 1, 1]

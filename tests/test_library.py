@@ -1,0 +1,130 @@
+import json
+import shutil
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from conftest import Sliders
+from cumulant.audit import audit
+from cumulant.evaluation import pool
+from cumulant.library import Library
+from cumulant.spriteworld import Spriteworld
+from cumulant.store import Unreadable
+from cumulant.successor import FreePlay, make_network
+from cumulant.suites import coverage, suite
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return Library.load()
+
+
+@pytest.fixture
+def small(tmp_path):
+    config = FreePlay(width=8)
+    library = Library(Spriteworld(), config, make_network(config, 6, 8, jax.random.key(3)))
+    library.save(tmp_path / "library")
+    return library, tmp_path / "library"
+
+
+def test_the_library_that_ships_solves_goals_it_never_saw(shipped):
+    tasks = suite(shipped.world.feature_names, 3, seed=77)
+    for name, result in shipped.evaluate(tasks, jax.random.key(78), episodes=40).items():
+        assert result.success >= 0.97, name
+
+
+def test_plain_gpi_solves_most(shipped):
+    tasks = suite(shipped.world.feature_names, 3, seed=79)
+    for name, result in shipped.evaluate(tasks, jax.random.key(80), episodes=40, committed=False).items():
+        assert result.success >= (0.8 if name == "conjunction" else 0.9), name
+
+
+def test_a_few_thousand_labelled_steps_teach_a_conjunction(shipped):
+    task = shipped.task("square bottom left and circle top")
+    table = jax.numpy.asarray(task.table())
+    from cumulant.tasks import reached
+
+    w = shipped.learn_reward(
+        lambda state: reached(table, shipped.world.features(state)).astype(float), jax.random.key(5), 6000
+    )
+    expected = np.asarray(shipped.weights(task))
+    np.testing.assert_allclose(np.asarray(w), expected, atol=0.05)
+
+
+def test_a_library_survives_the_disk(small):
+    library, folder = small
+    loaded = Library.load(folder)
+    assert eqx.tree_equal(loaded.network, library.network)
+    assert (loaded.world, loaded.config, loaded.features_name) == (library.world, library.config, "true")
+
+
+def test_damage_is_noticed(small):
+    _, folder = small
+    weights = folder / "weights.safetensors"
+    data = weights.read_bytes()
+    for damaged in (data[:-10], data[:-1] + bytes([data[-1] ^ 1]), b""):
+        weights.write_bytes(damaged)
+        with pytest.raises(Unreadable, match=r"weights\.safetensors is damaged"):
+            Library.load(folder)
+    weights.unlink()
+    with pytest.raises(Unreadable, match="cannot be read"):
+        Library.load(folder)
+
+
+def test_a_config_that_is_not_one_is_refused(small):
+    _, folder = small
+    config = folder / "config.json"
+    info = json.loads(config.read_text())
+    for text, message in [
+        ("{", "cannot be read"),
+        ("[]", "JSON object"),
+        (json.dumps(info | {"format": 99}), "not a skill library"),
+        (json.dumps(info | {"free_play": info["free_play"] | {"bins": 0}}), "bins must be at least 1"),
+        (json.dumps(info | {"free_play": info["free_play"] | {"width": 16}}), "other arrays"),
+    ]:
+        config.write_text(text)
+        with pytest.raises(Unreadable, match=message):
+            Library.load(folder)
+    with pytest.raises(Unreadable, match="holds no config"):
+        Library.load(folder / "nowhere")
+
+
+def test_a_library_of_another_world_is_refused(small, tmp_path):
+    _, folder = small
+    with pytest.raises(Unreadable, match="another world"):
+        Library.load(folder, world=Spriteworld(("square", "star")))
+    config = FreePlay(width=8)
+    own = Library(Sliders(), config, make_network(config, 2, 5, jax.random.key(0)))
+    own.save(tmp_path / "own")
+    with pytest.raises(Unreadable, match="give that world"):
+        Library.load(tmp_path / "own")
+    assert eqx.tree_equal(Library.load(tmp_path / "own", world=Sliders()).network, own.network)
+    shutil.rmtree(tmp_path / "own")
+
+
+def test_the_audit_shows_that_dragging_an_object_moves_the_agent(shipped):
+    result = audit(shipped, jax.random.key(0), starts=50)
+    moved, names = result.moved, shipped.world.feature_names
+    agent, square = names.index("agent_x"), names.index("square_x")
+    assert moved[square, agent] > 0.1  # to drag the square, the agent must come
+    assert moved[agent, square] < 0.05  # but the agent walks alone
+    own = result.learnt_error[square, :, square]
+    assert np.nanmean(own) < 0.1
+    assert np.isnan(result.learnt_error[square, :, agent]).all()
+    assert result.lemma_error[agent, :, square].mean() < 0.05 < result.lemma_error[square, :, agent].mean()
+
+
+def test_coverage_draws_from_all_goals():
+    goals = coverage(("a_x", "a_y"), 500, seed=1, bins=2)
+    assert len({goal.clauses for goal in goals}) == 9  # (2 + 1)^2
+    assert all(goal.possible for goal in goals)
+
+
+def test_pooled_results_count_all_episodes(shipped):
+    tasks = {"one": suite(shipped.world.feature_names, 1)["agent_easy"]}
+    first, second = (shipped.evaluate(tasks, jax.random.key(s), 20)["one"] for s in (0, 1))
+    both = pool([first, second])
+    assert both.episodes == 40
+    assert both.success == pytest.approx((first.success + second.success) / 2)

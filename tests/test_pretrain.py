@@ -1,0 +1,145 @@
+import dataclasses
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import equinox as eqx
+import pytest
+
+from cumulant import pretrain as module
+from cumulant.cli import main
+from cumulant.library import Library
+from cumulant.pretrain import Diverged, pretrain
+from cumulant.spriteworld import Spriteworld
+from cumulant.store import Unreadable
+from cumulant.successor import FreePlay
+
+TINY = FreePlay(width=16, num_envs=8, batch=32, env_steps=8 * 400, replay=2000)
+
+
+def stop_after(chunks):
+    left = iter([False] * (chunks - 1) + [True] * 100)
+    return lambda: next(left)
+
+
+def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        pretrain(Spriteworld(), TINY, seed, tmp_path / name)
+    a, b, c = ((tmp_path / name / "metrics.jsonl").read_text() for name in "abc")
+    assert a == b != c
+    assert [json.loads(line)["update"] for line in a.splitlines()] == list(range(10, 401, 10))
+
+
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path):
+    whole = pretrain(Spriteworld(), TINY, 5, tmp_path / "whole")
+    assert pretrain(Spriteworld(), TINY, 5, tmp_path / "parts", should_stop=stop_after(7)) is None
+    with (tmp_path / "parts" / "metrics.jsonl").open("a") as file:
+        file.write('{"update": 71, "lo')  # killed while writing
+    parts = pretrain(Spriteworld(), TINY, 5, tmp_path / "parts", resume=True)
+    assert eqx.tree_equal(whole.network, parts.network)
+    assert (tmp_path / "whole" / "metrics.jsonl").read_text() == (tmp_path / "parts" / "metrics.jsonl").read_text()
+    assert not (tmp_path / "parts" / "checkpoints").exists()
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path):
+    out = tmp_path / "run"
+    whole = pretrain(Spriteworld(), TINY, 5)
+    pretrain(Spriteworld(), TINY, 5, out, should_stop=stop_after(4), checkpoint_every=0)
+    newest, before = sorted((out / "checkpoints").iterdir(), reverse=True)
+    data = (newest / "weights.safetensors").read_bytes()
+    (newest / "weights.safetensors").write_bytes(data[: len(data) // 2])
+    said = []
+    resumed = pretrain(Spriteworld(), TINY, 5, out, resume=True, report=said.append)
+    assert [str(newest) in m["message"] for m in said if m["event"] == "damaged"] == [True]
+    assert eqx.tree_equal(whole.network, resumed.network)
+    assert before.name < newest.name
+
+
+def test_if_no_checkpoint_can_be_read_nothing_is_done(tmp_path):
+    pretrain(Spriteworld(), TINY, 5, tmp_path, should_stop=stop_after(2))
+    for path in (tmp_path / "checkpoints").iterdir():
+        (path / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(Unreadable, match="none of the checkpoints"):
+        pretrain(Spriteworld(), TINY, 5, tmp_path, resume=True)
+    with pytest.raises(ValueError, match="other settings"):
+        pretrain(Spriteworld(), TINY, 6, tmp_path, resume=True)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    compiled = module._compiled
+
+    def breaking(*args):
+        advance, seconds = compiled(*args)
+
+        def broken(arrays, until):
+            arrays, loss = advance(arrays, until)
+            return arrays, loss if int(arrays.update) < 50 else loss * float("nan")
+
+        return broken, seconds
+
+    monkeypatch.setattr(module, "_compiled", breaking)
+    with pytest.raises(Diverged, match=r"loss is nan at update 50; the last good checkpoint is .*000000040"):
+        pretrain(Spriteworld(), TINY, 5, tmp_path, checkpoint_every=0)
+    monkeypatch.undo()
+    resumed = pretrain(Spriteworld(), TINY, 5, tmp_path, resume=True)
+    assert eqx.tree_equal(resumed.network, pretrain(Spriteworld(), TINY, 5).network)
+
+
+COMMAND = [sys.executable, "-m", "cumulant.cli", "pretrain", "--env-steps", "51200", "--width", "16"]
+
+
+def test_killed_at_ten_random_moments_the_weights_are_those_of_an_undisturbed_run(tmp_path):
+    subprocess.run([*COMMAND, "--out", tmp_path / "whole"], check=True, capture_output=True)
+    out, moments = tmp_path / "killed", random.Random(0)
+    for kill in range(10):
+        args = [*COMMAND, "--out", out, "--checkpoint-seconds", "0"]
+        process = subprocess.Popen([*args, "--resume"] if kill else args, stderr=subprocess.DEVNULL)
+        before, waited = sorted(out.glob("checkpoints/*")), 0.0
+        while sorted(out.glob("checkpoints/*")) == before and process.poll() is None and waited < 120:
+            time.sleep(0.02)
+            waited += 0.02
+        time.sleep(moments.uniform(0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if (out / "config.json").exists():
+            break
+    if not (out / "config.json").exists():
+        subprocess.run([*COMMAND, "--out", out, "--resume"], check=True, capture_output=True)
+    assert kill == 9  # it was long enough to be killed ten times
+    assert (out / "weights.safetensors").read_bytes() == (tmp_path / "whole" / "weights.safetensors").read_bytes()
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    process = subprocess.Popen(
+        [*COMMAND, "--env-steps", "10000000", "--out", tmp_path],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "metrics.jsonl").exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "--resume" in said.splitlines()[-1]
+    assert list((tmp_path / "checkpoints").iterdir())
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path, capsys):
+    args = ["pretrain", "--out", str(tmp_path), "--env-steps", "640", "--width", "8"]
+    assert main([*args, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"compile_s", "train_s", "peak_host_bytes", "success", "updates", "out"} <= set(report)
+    before = (tmp_path / "weights.safetensors").read_bytes()
+    assert main([*args, "--seed", "1"]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert main([*args, "--resume"]) == 2
+    assert "nothing to resume" in capsys.readouterr().err
+    assert (tmp_path / "weights.safetensors").read_bytes() == before
+    assert main([*args, "--seed", "1", "--force", "--tensorboard"]) == 0
+    assert (tmp_path / "weights.safetensors").read_bytes() != before
+    assert list((tmp_path / "tensorboard").glob("events*"))
+    assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 8

@@ -1,0 +1,117 @@
+import dataclasses
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conftest import Sliders
+from cumulant.features import true_features
+from cumulant.networks import relations
+from cumulant.policy import play_from
+from cumulant.pretrain import pretrain
+from cumulant.spriteworld import Spriteworld
+from cumulant.successor import PRESETS, FreePlay, loss, make_network, own_value, start, train
+
+SMALL = FreePlay(
+    bins=4, gamma=0.8, width=64, num_envs=16, batch=128, env_steps=16 * 2500, replay=10_000, learning_rate=3e-3
+)
+VARIANTS = {
+    "ours": SMALL,
+    "full": dataclasses.replace(SMALL, full_matrix=True),
+    "paper": dataclasses.replace(
+        SMALL, network="goal_conditioned", acting_policy_only=True, stratified=False, relational=False, switch_every=0
+    ),
+}
+
+
+@cache
+def trained(name):
+    return pretrain(Sliders(), VARIANTS[name], seed=0)
+
+
+def place(*notches):
+    return jnp.array([(n + 0.5) / 4 for n in notches])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_values_are_discounted_distances(name):
+    """From d notches away the goal is held after d steps: (1-γ) Σ_{t≥d} γ^t = γ^d, and 1 for resting in it."""
+    library = trained(name)
+    values = own_value(library.network(place(0, 2))).max(axis=-1)
+    np.testing.assert_allclose(values[0], 0.8 ** np.array([0, 1, 2, 3]), atol=0.08)
+    np.testing.assert_allclose(values[1], 0.8 ** np.array([2, 1, 0, 1]), atol=0.08)
+
+
+# Plain GPI over the full matrix is missing: a policy that rests in its bin may as well wander in the other feature,
+# which its full successor features show, and then the theorem's assumption fails.
+@pytest.mark.parametrize(
+    ("name", "committed"), [("ours", True), ("ours", False), ("paper", True), ("paper", False), ("full", True)]
+)
+def test_gpi_reaches_every_corner(name, committed):
+    library, world = trained(name), Sliders()
+    for goal in ((0, 0), (0, 3), (3, 0), (3, 3), (1, 2)):
+        w = jnp.eye(4)[jnp.array(goal)][None]
+
+        def there(state, goal=goal):
+            return (jnp.abs(state.place - place(*goal)) < 0.1).all()
+
+        start_state = world.reset(jax.random.key(1))
+        assert play_from(world, library.gpi(committed)(world, w), there, start_state, jax.random.key(0)).success
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("name", ["all_policies", "goal_conditioned"])
+def test_networks_give_every_policy_and_action(name, full):
+    config = FreePlay(network=name, full_matrix=full, width=16, bins=5)
+    psi = make_network(config, 6, 8, jax.random.key(0))(jnp.full(6, 0.3))
+    assert psi.shape == ((6, 5, 6, 5, 8) if full else (6, 5, 5, 8))
+
+
+def test_different_seeds_give_different_networks():
+    first, second = (make_network(SMALL, 2, 5, jax.random.key(s)) for s in (0, 1))
+    assert not eqx.tree_equal(first, second)
+
+
+def test_relations_are_features_and_differences():
+    np.testing.assert_allclose(relations(jnp.array([0.5, 0.7, 0.1])), [0, 0.4, -0.8, -0.2, 0.4, 0.6], atol=1e-6)
+
+
+def test_the_acting_policy_alone_is_updated_where_asked():
+    """The paper's rule leaves other policies' outputs without a gradient."""
+    config = dataclasses.replace(SMALL, acting_policy_only=True)
+    network = make_network(config, 2, 5, jax.random.key(0))
+    training = start(Sliders(), config, jax.random.key(0))
+    batch = jax.tree.map(lambda leaf: leaf[0, :4], training.replay.rings)
+    batch = batch._replace(policy=jnp.array([[1, 2]] * 4), f=batch.f + 0.3, next_f=batch.next_f + 0.6)
+    gradient = eqx.filter_grad(lambda n: loss(config, n, n, batch))(network).head.value.bias.reshape(2, 4, 4)
+    touched = np.abs(np.asarray(gradient)).sum(axis=2) > 0
+    np.testing.assert_array_equal(np.argwhere(touched), [[1, 2]])
+
+
+def test_half_precision_agrees_roughly_with_single():
+    training = start(Spriteworld(), FreePlay(num_envs=8, width=32, batch=64, replay=1000), jax.random.key(0))
+    config = FreePlay(num_envs=8, width=32, batch=64, replay=1000)
+    training, _ = train(Spriteworld(), config, true_features, training, jnp.int32(20))
+    batch = jax.tree.map(lambda leaf: leaf[0, :64], training.replay.rings)
+    values = [
+        float(loss(dataclasses.replace(config, half_precision=half), training.network, training.target, batch))
+        for half in (False, True)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bins": 0}, "bins"),
+        ({"gamma": 1.0}, "infinite"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"batch": -1}, "batch"),
+    ],
+)
+def test_impossible_settings_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PRESETS["cpu"], **change)

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from cumulant.theory import check, coupled, cumulants, dragging, lattice, optimal_policy, successor_matrix
+
+
+@pytest.mark.parametrize("world", [lattice(2, 3), lattice(3, 3), lattice(2, 5)], ids=lambda world: world.name)
+def test_in_an_independently_controllable_world_lemma_and_theorem_hold_exactly(world):
+    result = check(world)
+    assert result.error_on_policy < 1e-12
+    assert result.goals == (world.bins + 1) ** world.features.shape[1]
+    assert result.solved_exact == 1.0
+    assert result.solved_trick == 1.0
+
+
+def test_the_lemma_speaks_of_the_policys_own_actions_only():
+    """An action that moves another feature first breaks it by γ, a step after the start, even in such a world."""
+    assert check(lattice(2, 3), gamma=0.9).error_any_action == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("world", [dragging(6), coupled(5)], ids=lambda world: world.name)
+def test_where_features_move_together_the_error_is_measured(world):
+    result = check(world)
+    assert result.error_on_policy > 0.5
+    assert result.solved_trick < 1
+
+
+def test_resting_in_a_bin_is_worth_the_geometric_sum():
+    world, gamma = lattice(2, 3), 0.9
+    psi, policies = successor_matrix(world, gamma)
+    for i, j in ((0, 1), (1, 2)):
+        inside = np.flatnonzero(cumulants(world)[:, i, j])
+        assert (policies[inside, i, j] == 0).all()  # it rests
+        np.testing.assert_allclose(psi[inside, 0, i, j, i, j], 1 / (1 - gamma))
+
+
+def test_an_optimal_policy_walks_straight_to_its_bin():
+    world = lattice(2, 4)
+    action = optimal_policy(world, 0, 3, 0.9)
+    below = world.features[:, 0] < 3
+    assert (action[below] == 1).all()
+    assert (action[~below] == 0).all()
