@@ -9,9 +9,9 @@ import pytest
 
 from conftest import Sliders
 from cumulant.features import true_features
+from cumulant.freeplay import pretrain
 from cumulant.networks import relations
 from cumulant.policy import play_from
-from cumulant.pretrain import pretrain
 from cumulant.spriteworld import Spriteworld
 from cumulant.successor import PRESETS, FreePlay, loss, make_network, own_value, start, train
 

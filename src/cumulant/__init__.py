@@ -7,11 +7,14 @@ import gymnasium
 
 if TYPE_CHECKING:
     from cumulant.evaluation import Success, evaluate
+    from cumulant.freeplay import pretrain
     from cumulant.language import LanguageError, parse
+    from cumulant.library import Library
     from cumulant.oracle import oracle_policy
     from cumulant.policy import Policy, play, random_policy
     from cumulant.renderer import render
     from cumulant.spriteworld import Spriteworld
+    from cumulant.successor import PRESETS, FreePlay
     from cumulant.suites import suite
     from cumulant.tasks import Task, reached
     from cumulant.world import World
@@ -19,10 +22,13 @@ if TYPE_CHECKING:
 _MODULES = {
     "evaluation": ("Success", "evaluate"),
     "language": ("LanguageError", "parse"),
+    "library": ("Library",),
     "oracle": ("oracle_policy",),
     "policy": ("Policy", "play", "random_policy"),
+    "freeplay": ("pretrain",),
     "renderer": ("render",),
     "spriteworld": ("Spriteworld",),
+    "successor": ("PRESETS", "FreePlay"),
     "suites": ("suite",),
     "tasks": ("Task", "reached"),
     "world": ("World",),

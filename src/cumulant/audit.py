@@ -28,7 +28,9 @@ class Audit(NamedTuple):
 
 
 @eqx.filter_jit
-def _play(library_network: eqx.Module, library: Library, keys: Key[Array, " starts"]) -> tuple[Array, Array, Array, Array]:
+def _play(
+    library_network: eqx.Module, library: Library, keys: Key[Array, " starts"]
+) -> tuple[Array, Array, Array, Array]:
     library = Library(library.world, library.config, library_network, library.features_name)
     world, config = library.world, library.config
     k, m, steps = len(world.feature_names), config.bins, int(_HORIZON / (1 - config.gamma))

@@ -148,7 +148,7 @@ class Pretrain:
         import shutil
 
         from cumulant.features import named_features
-        from cumulant.pretrain import Diverged, holds_a_run, pretrain
+        from cumulant.freeplay import Diverged, holds_a_run, pretrain
         from cumulant.progress import Reporter
         from cumulant.store import Unreadable
 

@@ -9,10 +9,10 @@ import time
 import equinox as eqx
 import pytest
 
-from cumulant import pretrain as module
+from cumulant import freeplay as module
 from cumulant.cli import main
+from cumulant.freeplay import Diverged, pretrain
 from cumulant.library import Library
-from cumulant.pretrain import Diverged, pretrain
 from cumulant.spriteworld import Spriteworld
 from cumulant.store import Unreadable
 from cumulant.successor import FreePlay
