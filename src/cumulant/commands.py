@@ -552,7 +552,7 @@ def _meaning(library: "Library", w: Any) -> "Task":
 
     rows = np.asarray(w)[0]
     liked = {
-        name: np.flatnonzero(row >= 0.5 * row.max())
+        name: np.flatnonzero(row >= 0.5 * row.max()).tolist()
         for name, row in zip(library.world.feature_names, rows, strict=True)
         if row.max() > 0.1 * max(rows.max(), 1e-9)
     }

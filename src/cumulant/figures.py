@@ -67,7 +67,7 @@ def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular
     axes[0].barh(place - 0.2, [c.solved_trick for c in checks], 0.38, color="#e69f00", label="off-diagonal trick")
     axes[0].set_yticks(place, [f"{c.world}\n{'independent' if c.independent else 'not independent'}" for c in checks])
     axes[0].set(xlabel="share of goals and starts that GPI solves", xlim=(0, 1.02))
-    axes[0].legend(loc="lower left")
+    axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncol=2, frameon=False)
     axes[0].invert_yaxis()
     for ax, world in zip(axes[1:], examples, strict=True):
         psi, policies = successor_matrix(world, gamma)
