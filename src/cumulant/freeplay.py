@@ -146,7 +146,7 @@ def _truncate_metrics(out: Path, update: int) -> None:
 
 def _update_of(line: str) -> float:
     try:
-        return json.loads(line)["update"]
+        return float(json.loads(line)["update"])
     except (ValueError, KeyError):
         return math.inf  # half a line, cut off when the run was killed
 
