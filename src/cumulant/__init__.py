@@ -3,8 +3,6 @@
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
-
 if TYPE_CHECKING:
     from cumulant.evaluation import Success, evaluate
     from cumulant.freeplay import pretrain
@@ -35,12 +33,6 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_HOME)  # noqa: PLE0605
-
-gymnasium.register(
-    id="cumulant/Spriteworld-v0",
-    entry_point="cumulant.gymnasium_envs:SpriteworldEnv",
-    vector_entry_point="cumulant.gymnasium_envs:SpriteworldVectorEnv",
-)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import subcommand
 
-from cumulant.commands import BadInput, Bench, Demo, Evaluate, Explain, Inspect, Pretrain, Reproduce, Solve
+from cumulant.commands.bench import Bench
+from cumulant.commands.demo import Demo
+from cumulant.commands.evaluate import Evaluate
+from cumulant.commands.explain import Explain
+from cumulant.commands.inputs import BadInput
+from cumulant.commands.inspect import Inspect
+from cumulant.commands.pretrain import Pretrain
+from cumulant.commands.reproduce import Reproduce
+from cumulant.commands.solve import Solve
 
 _DESCRIPTION = "Play freely once, with no reward; then act on any goal at once, in words or as a reward."
 

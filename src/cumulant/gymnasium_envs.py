@@ -1,4 +1,7 @@
-"""Spriteworld as Gymnasium environments: one world, or any number stepped in one compiled call."""
+"""Spriteworld as Gymnasium environments: one world, or any number stepped in one compiled call.
+
+Importing this module registers `cumulant/Spriteworld-v0`.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -188,3 +191,10 @@ def _begin_all(scene: _Scene, keys: Key[Array, " n"]) -> tuple[Episodes, Any]:
 
 def _advance_all(scene: _Scene, episodes: Episodes, action: Any, key: PRNGKeyArray) -> tuple[Episodes, tuple]:
     return advance(scene.world, episodes, action, key, scene.goal, scene.observe)
+
+
+gymnasium.register(
+    id="cumulant/Spriteworld-v0",
+    entry_point="cumulant.gymnasium_envs:SpriteworldEnv",
+    vector_entry_point="cumulant.gymnasium_envs:SpriteworldVectorEnv",
+)

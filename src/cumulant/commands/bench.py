@@ -1,0 +1,59 @@
+"""`cumulant bench`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from cumulant.commands.inputs import OBJECTS, BadInput, at_least, world_of
+from cumulant.commands.output import print_json
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Speed, beside the peer in the same run and beside the hardware's limit.
+
+    env and render: the world against the original Spriteworld. parse: the worst phrase. pretrain: free play, and a wide
+    update against the peak of matrix products. gpi: actions from Ψ, all_policies against the paper's network.
+    """
+
+    what: Positional[Literal["env", "render", "parse", "pretrain", "gpi"]]  # What to measure.
+    objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
+    batch: int | None = None  # Worlds, frames or transitions at once; by default what suits the device.
+    size: int = 64  # Pixels along a frame's side.
+    no_peer: bool = False  # Leave out the original, which the extra `peers` installs.
+    json: bool = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Measure, and tell how far the limit is."""
+        import jax
+
+        from cumulant import bench
+
+        at_least("batch", 1 if self.batch is None else self.batch, 1)
+        at_least("size", self.size, 1)
+        world, on_cpu = world_of(self.objects), jax.default_backend() == "cpu"
+        measure: dict[str, Callable[[], dict[str, Any]]] = {
+            "env": lambda: bench.bench_env(world, self.batch or (4096 if on_cpu else 2**22), 200, not self.no_peer),
+            "render": lambda: bench.bench_render(
+                world, self.batch or (256 if on_cpu else 2**16), self.size, not self.no_peer
+            ),
+            "parse": lambda: bench.bench_parse(world),
+            "pretrain": lambda: bench.bench_pretrain(world, self.batch or (256 if on_cpu else 2**14)),
+            "gpi": lambda: bench.bench_gpi(world),
+        }
+        try:
+            report = measure[self.what]()
+        except ModuleNotFoundError as error:
+            raise BadInput(str(error)) from None
+        if self.json:
+            return print_json(report)
+        for name, value in report.items():
+            print(f"{name:>24}  {_readable(value)}")
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return str(value)

@@ -1,0 +1,66 @@
+"""`cumulant demo`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cumulant.commands.inputs import at_least, key_of, library_in, usable_folder
+from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
+
+_PHRASES = (
+    "get the square to the top left",
+    "square bottom right and circle top left",
+    "(square left or circle right) and agent top",
+)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The main job in one go, on the skill library that ships: phrases it has never seen, solved at once.
+
+    A table in the terminal, a GIF and a contact sheet.
+    """
+
+    out: Path = Path("demo")  # Folder for demo.gif and demo.png.
+    library: Path | None = None  # A skill library; by default the one that ships.
+    episodes: int = 200  # Episodes per phrase behind the table.
+    seed: int = 0  # Starts of the episodes.
+    json: bool = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Solve, draw, tell."""
+        import jax
+
+        from cumulant import evaluate, oracle_policy, random_policy
+        from cumulant.pictures import first_interesting, save_contact_sheet, save_gif
+
+        at_least("episodes", self.episodes, 1)
+        usable_folder(self.out)
+        library, key = library_in(self.library), key_of(self.seed)
+        world = library.world
+        tasks = {phrase: (library.task(phrase),) for phrase in _PHRASES}
+        clauses = max(len(task.clauses) for (task,) in tasks.values())
+        guides = jax.numpy.stack([_padded(library.weights(task), clauses) for (task,) in tasks.values()])
+        results = {
+            "zero_shot": evaluate(world, library.gpi(), tasks, key, self.episodes, guides),
+            "oracle": evaluate(world, oracle_policy, tasks, key, self.episodes),
+            "random": evaluate(world, random_policy, tasks, key, self.episodes),
+        }
+        films = first_interesting(world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides)
+        save_gif(self.out / "demo.gif", films)
+        save_contact_sheet(self.out / "demo.png", films)
+        if self.json:
+            files = [str(self.out / name) for name in ("demo.gif", "demo.png")]
+            return print_json(as_json(results) | {"files": files})
+        rows = [[p, str(tasks[p][0]), *(x for by in results.values() for x in rate_and_steps(by[p]))] for p in tasks]
+        columns = ["phrase", "understood as", "success", "steps", "oracle", "steps", "random play", "steps"]
+        print_table(f"Goals the library never saw, {self.episodes} random starts each", columns, rows)
+        print(f"\nWatch {self.out / 'demo.gif'}, or look at {self.out / 'demo.png'}. Then try your own:")
+        print('  cumulant solve "circle top left and square not left" --gif mine.gif')
+        print('  cumulant explain "not (square left or circle top)"')
+
+
+def _padded(w: Any, clauses: int) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.concatenate([w, -jnp.ones((clauses - len(w), *w.shape[1:]))])

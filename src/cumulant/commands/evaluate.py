@@ -1,0 +1,105 @@
+"""`cumulant evaluate`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cumulant.commands.inputs import OBJECTS, BadInput, at_least, key_of, library_in, world_of
+from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
+
+if TYPE_CHECKING:
+    from cumulant.evaluation import Success
+    from cumulant.library import Library
+    from cumulant.tasks import Task
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Success over classes of tasks: a library's zero-shot and few-shot, beside the oracle and random play.
+
+    Try: cumulant evaluate --few-shot 10000
+    """
+
+    library: tuple[Path, ...] = ()  # Skill libraries, pooled (say, one a seed); by default the one that ships.
+    suite: Literal["paper", "aligned", "coverage"] = "paper"  # Thirds; bins; goals from all (m+1)^k.
+    bins: int | None = None  # Bins of aligned and coverage goals; by default the library's.
+    episodes: int = 256  # Episodes per task.
+    tasks_per_class: int = 3  # Different tasks from each class; of coverage, goals in all.
+    seed: int = 0  # Of the tasks and of the starts.
+    few_shot: int = 0  # Also learn each task's reward from so many labelled steps.
+    paper_few_shot: bool = False  # Few-shot the paper's way: random behaviour and least squares.
+    gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
+    objects: tuple[str, ...] | None = None  # No library: the oracle and random play alone, in a world of these objects.
+    json: bool = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Play every task."""
+        from cumulant import evaluate, oracle_policy, random_policy
+
+        for name in ("episodes", "tasks_per_class"):
+            at_least(name.replace("_", "-"), getattr(self, name), 1)
+        at_least("few-shot", self.few_shot, 0)
+        if self.objects is not None and self.library:
+            raise BadInput("a library has its own world: give --library or --objects, not both")
+        libraries = [] if self.objects else [library_in(path) for path in self.library or (None,)]
+        world, key = libraries[0].world if libraries else world_of(self.objects or OBJECTS), key_of(self.seed)
+        if any(library.world != world for library in libraries):
+            raise BadInput("the libraries were made in different worlds")
+        bins = self.bins or (libraries[0].config.bins if libraries else 3)
+        at_least("bins", bins, 2)
+        tasks = self._tasks(world.feature_names, bins)
+        committed = self.gpi == "committed"
+        results: dict[str, dict[str, Success]] = {}
+        if libraries:
+            runs = [library.evaluate(tasks, key, self.episodes, committed) for library in libraries]
+            results["zero_shot"] = _pooled(runs)
+        if libraries and self.few_shot:
+            runs = [self._few_shot(library, tasks, key, committed) for library in libraries]
+            results["few_shot"] = _pooled(runs)
+        try:
+            results["oracle"] = evaluate(world, oracle_policy, tasks, key, self.episodes)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        results["random"] = evaluate(world, random_policy, tasks, key, self.episodes)
+        if self.json:
+            return print_json(as_json(results))
+        columns = [part for name in results for part in (name.replace("_", "-"), "steps")]
+        rows = [[c, *(part for name in results for part in rate_and_steps(results[name][c]))] for c in tasks]
+        print_table(
+            f"Success in {world.max_steps} steps, {self.episodes} episodes a task, {self.gpi} GPI, seed {self.seed}",
+            ["class", *columns],
+            rows,
+        )
+
+    def _tasks(self, names: tuple[str, ...], bins: int) -> "dict[str, tuple[Task, ...]]":
+        from cumulant.suites import coverage, suite
+
+        if self.suite == "coverage":
+            return {"coverage": coverage(names, self.tasks_per_class, self.seed, bins)}
+        return suite(names, self.tasks_per_class, self.seed, 3 if self.suite == "paper" else bins)
+
+    def _few_shot(self, library: "Library", tasks: "Mapping[str, Sequence[Task]]", key: Any, committed: bool) -> Any:
+        import jax
+
+        from cumulant.evaluation import evaluate, tables_of
+        from cumulant.tasks import reached
+
+        tables = tables_of([task for group in tasks.values() for task in group])
+        key_learn, key_play = jax.random.split(key)
+
+        def learn(table: Any, key: Any) -> Any:
+            def reward(state: Any) -> Any:
+                return reached(table, library.world.features(state)).astype(float)
+
+            return library.learn_reward(reward, key, self.few_shot, self.paper_few_shot)
+
+        w = jax.jit(jax.vmap(learn))(tables, jax.random.split(key_learn, len(tables)))
+        return evaluate(library.world, library.gpi(committed), tasks, key_play, self.episodes, w)
+
+
+def _pooled(runs: "list[dict[str, Success]]") -> "dict[str, Success]":
+    """Several libraries' results as one, over all their episodes."""
+    from cumulant.evaluation import pool
+
+    return {name: pool([run[name] for run in runs]) for name in runs[0]}

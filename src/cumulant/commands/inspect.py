@@ -1,0 +1,58 @@
+"""`cumulant inspect`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from cumulant.commands.inputs import at_least, key_of, library_in, usable_folder
+from cumulant.commands.output import print_json, print_table
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Audit the off-diagonal trick: what each policy really does to every feature, against what the Lemma assumes."""
+
+    library: Path | None = None  # A skill library; by default the one that ships.
+    out: Path = Path("inspect")  # Folder for audit.png and audit.json.
+    starts: int = 200  # Random starts from which every policy is played.
+    seed: int = 0  # Of the starts.
+    json: bool = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Play every policy, compare, draw."""
+        import numpy as np
+
+        from cumulant.audit import audit
+        from cumulant.figures import draw_audit
+        from cumulant.files import write_whole
+
+        at_least("starts", self.starts, 1)
+        usable_folder(self.out)
+        library = library_in(self.library)
+        result, names = audit(library, key_of(self.seed), self.starts), library.world.feature_names
+        same = np.eye(len(names), dtype=bool)
+        by_feature = result.lemma_error.mean(axis=(1, 3))  # [policy's feature, cumulant's feature]
+        learnt = np.nanmean(result.learnt_error.mean(axis=1)[same])
+        report = {
+            "features": list(names),
+            "lemma_error": by_feature.tolist(),
+            "moved": result.moved.tolist(),
+            "learnt_error": float(learnt),
+            "violations": [
+                {"policies_of": names[i], "move": names[j], "by": float(result.moved[i, j])}
+                for i, j in np.argwhere((result.moved > 0.05) & ~same)
+            ],
+        }
+        entries = {name: getattr(result, name).tolist() for name in ("true", "lemma_error")}
+        write_whole(self.out / "audit.json", json.dumps(report | {"entries": entries}).encode())
+        draw_audit(self.out / "audit.png", result, names)
+        if self.json:
+            return print_json(report)
+        rows = [[name, *(f"{value:.3f}" for value in by_feature[i])] for i, name in enumerate(names)]
+        print_table(
+            "The Lemma's mean error, (1-γ)-scaled: policies of a row, cumulants of a column", ["", *names], rows
+        )
+        print(f"Learnt Ψ on its own feature: mean error {learnt:.3f} against Ψ as played.")
+        for v in report["violations"]:
+            print(f"Not independent: policies of {v['policies_of']} move {v['move']} by {v['by']:.2f} on average.")
+        print(f"Heat maps in {self.out / 'audit.png'}, every entry in {self.out / 'audit.json'}.")

@@ -1,0 +1,38 @@
+"""What commands print: JSON for programs, tables for people."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cumulant.evaluation import Success
+
+
+def print_json(report: dict[str, Any]) -> None:
+    """One JSON object, and nothing else."""
+    print(json.dumps(report))
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A table as wide as the terminal, or as a log can hold."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console.print(table)
+
+
+def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
+    """Success by method and class, as JSON holds it."""
+    return {name: {c: success._asdict() for c, success in by_class.items()} for name, by_class in results.items()}
+
+
+def rate_and_steps(success: "Success") -> tuple[str, str]:
+    """A rate with its interval, and the mean steps, as a table shows them."""
+    low, high = success.ci95
+    return f"{success.success:.3f} [{low:.3f}, {high:.3f}]", f"{success.mean_steps or float('nan'):.1f}"

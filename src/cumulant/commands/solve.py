@@ -1,0 +1,94 @@
+"""`cumulant solve`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tyro.conf import Positional
+
+from cumulant.commands.inputs import BadInput, at_least, key_of, library_in, reward_named, usable_folder
+from cumulant.commands.output import print_json, rate_and_steps
+
+if TYPE_CHECKING:
+    from cumulant.library import Library
+    from cumulant.tasks import Task
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Act on a goal at once: a phrase, zero-shot; or a reward function, from a number of labelled steps.
+
+    Try: cumulant solve "circle top left and square not left" --gif mine.gif
+    """
+
+    phrase: Positional[str] = ""  # The goal, in words.
+    reward: str = ""  # In its place, package.module:function: an observation's reward; above 0.5 is the goal.
+    budget: int = 10_000  # Labelled steps to learn the reward from.
+    library: Path | None = None  # A skill library; by default the one that ships.
+    gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
+    episodes: int = 200  # Random starts.
+    seed: int = 0  # Of the starts and of the labelled steps.
+    gif: Path | None = None  # Write an episode here.
+    json: bool = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Find weights, act, and tell how often it worked."""
+        import jax
+
+        from cumulant.evaluation import summarise
+        from cumulant.policy import play
+        from cumulant.tasks import reached
+
+        if bool(self.phrase) == bool(self.reward):
+            raise BadInput("give a phrase or --reward package.module:function, one of the two")
+        at_least("episodes", self.episodes, 1)
+        at_least("budget", self.budget, 1)
+        library, key = library_in(self.library), key_of(self.seed)
+        world = library.world
+        key_learn, key_play = jax.random.split(key)
+        if self.phrase:
+            task = library.task(self.phrase)
+            table, w = jax.numpy.asarray(task.table()), library.weights(task)
+            named: dict[str, Any] = {"task": self.phrase, "canonical": str(task)}
+
+            def goal(state: Any) -> Any:
+                return reached(table, world.features(state))
+        else:
+            reward = reward_named(self.reward, library)
+            w = jax.jit(lambda key: library.learn_reward(reward, key, self.budget))(key_learn)
+            named = {"task": self.reward, "canonical": str(_meaning(library, w)), "budget": self.budget}
+
+            def goal(state: Any) -> Any:
+                return reward(state) > 0.5
+
+        gpi = library.gpi(self.gpi == "committed")
+        run = jax.jit(jax.vmap(lambda key: play(world, gpi(world, w), goal, key)))
+        episodes = run(jax.random.split(key_play, self.episodes))
+        result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
+        if self.gif:
+            from cumulant.pictures import film_of, save_gif
+
+            usable_folder(self.gif.parent)
+            save_gif(self.gif, [film_of(world, named["task"], episodes)])
+        report = named | {name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "episodes")}
+        if self.json:
+            return print_json(report)
+        print(f"understood as: {report['canonical']}")
+        print(f"success {rate_and_steps(result)[0]} over {result.episodes} starts, {rate_and_steps(result)[1]} steps")
+        if self.gif:
+            print(f"watch {self.gif}")
+
+
+def _meaning(library: "Library", w: Any) -> "Task":
+    """The conjunction of bins that learnt weights favour most, for people to read."""
+    import numpy as np
+
+    from cumulant.tasks import Task
+
+    rows = np.asarray(w)[0]
+    liked = {
+        name: np.flatnonzero(row >= 0.5 * row.max()).tolist()
+        for name, row in zip(library.world.feature_names, rows, strict=True)
+        if row.max() > 0.1 * max(rows.max(), 1e-9)
+    }
+    return Task.where(library.world.feature_names, liked, library.config.bins)
