@@ -15,8 +15,12 @@ def transitions(changed):
     return Transition(f, jnp.arange(n), f + 0.1 * changed, jnp.zeros((n, 2), jnp.int32))
 
 
+def example(k):
+    return Transition(jnp.zeros(k), jnp.int32(0), jnp.zeros(k), jnp.zeros(2, jnp.int32))
+
+
 def test_a_transition_goes_to_the_ring_of_the_rarest_feature_it_changed():
-    replay = add(empty(2, 30), transitions([(1, 0)] * 6 + [(1, 1)] * 2 + [(0, 0)]), stratified=True)
+    replay = add(empty(example(2), 30), transitions([(1, 0)] * 6 + [(1, 1)] * 2 + [(0, 0)]), stratified=True)
     np.testing.assert_array_equal(replay.added, [6, 2, 1])
     np.testing.assert_array_equal(replay.changes, [8, 2])
     np.testing.assert_array_equal(np.sort(replay.rings.action[1])[-2:], [6, 7])
@@ -24,14 +28,14 @@ def test_a_transition_goes_to_the_ring_of_the_rarest_feature_it_changed():
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.booleans())
 def test_nothing_is_lost_while_there_is_room(changed, stratified):
-    replay = add(empty(2, 300), transitions(changed), stratified)
+    replay = add(empty(example(2), 300), transitions(changed), stratified)
     assert int(replay.added.sum()) == len(changed)
     held = [np.asarray(replay.rings.action[i, : int(n)]) for i, n in enumerate(replay.added)]
     assert sorted(np.concatenate(held)) == list(range(len(changed)))
 
 
 def test_the_oldest_are_forgotten_first():
-    replay = empty(1, 8)  # two rings of four
+    replay = empty(example(1), 8)  # two rings of four
     for _ in range(3):
         replay = add(replay, transitions([(1,)] * 3), stratified=True)
     np.testing.assert_array_equal(np.sort(replay.rings.action[0]), [0, 1, 2, 2])
@@ -39,7 +43,7 @@ def test_the_oldest_are_forgotten_first():
 
 
 def test_a_batch_draws_alike_from_rings_that_hold_something():
-    replay = add(empty(3, 400), transitions([(1, 0, 0)] * 90 + [(0, 1, 0)] * 3), stratified=True)
+    replay = add(empty(example(3), 400), transitions([(1, 0, 0)] * 90 + [(0, 1, 0)] * 3), stratified=True)
     batch = sample(replay, jax.random.key(0), 4000)
     rare = np.asarray(batch.action >= 90).mean()
     assert 0.45 < rare < 0.55  # two rings of four hold something

@@ -5,7 +5,7 @@ feature has a ring of its own, a transition goes to the ring of the rarest featu
 all rings alike. It needs no knowledge of the world.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 
 class Transition(NamedTuple):
-    """What is learnt from: [batch, ...] each."""
+    """What free play learns from: [batch, ...] each."""
 
     f: Float[Array, "*batch k"]
     action: Int[Array, "*batch"]
@@ -24,24 +24,20 @@ class Transition(NamedTuple):
 class Replay(NamedTuple):
     """k + 1 rings, the last one for transitions that changed nothing."""
 
-    rings: Transition  # [k + 1, capacity, ...]
+    rings: Any  # transitions: [k + 1, capacity, ...]
     added: Int[Array, " rings"]  # transitions ever added to each ring
     changes: Int[Array, " k"]  # how often each feature has changed
 
 
-def empty(k: int, capacity: int) -> Replay:
-    """Room for `capacity` transitions in all."""
-    each = capacity // (k + 1)
-    rings = Transition(
-        jnp.zeros((k + 1, each, k)),
-        jnp.zeros((k + 1, each), jnp.int32),
-        jnp.zeros((k + 1, each, k)),
-        jnp.zeros((k + 1, each, 2), jnp.int32),
-    )
+def empty(example: Any, capacity: int) -> Replay:
+    """Room for `capacity` transitions in all, like the example: any tuple of arrays that has `f` and `next_f`."""
+    k = len(example.f)
+    shape = (k + 1, capacity // (k + 1))
+    rings = jax.tree.map(lambda leaf: jnp.zeros((*shape, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
     return Replay(rings, jnp.zeros(k + 1, jnp.int32), jnp.zeros(k, jnp.int32))
 
 
-def add(replay: Replay, new: Transition, stratified: bool) -> Replay:
+def add(replay: Replay, new: Any, stratified: bool) -> Replay:
     """Put each transition into the ring of the rarest feature that it changed, or, unstratified, into all by turns."""
     rings, capacity = replay.rings.action.shape
     changed = jnp.abs(new.next_f - new.f) > 1e-6
@@ -57,7 +53,7 @@ def add(replay: Replay, new: Transition, stratified: bool) -> Replay:
     return Replay(filled, replay.added + chosen.sum(axis=0), changes)
 
 
-def sample(replay: Replay, key: PRNGKeyArray, batch: int) -> Transition:
+def sample(replay: Replay, key: PRNGKeyArray, batch: int) -> Any:
     """A batch that draws from all rings that hold anything alike."""
     capacity = replay.rings.action.shape[1]
     key_ring, key_slot = jax.random.split(key)

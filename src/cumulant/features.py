@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
@@ -46,8 +46,17 @@ def load_function(name: str, role: str) -> Callable[..., Any]:
     return found
 
 
-@cache
-def entangled_features(k: int, seed: int) -> Features:
+class Rotation(eqx.Module):
+    """Features that mix all coordinates, turned about the centre of the unit cube: [k] → [k]."""
+
+    matrix: Float[Array, "k k"]
+
+    def __call__(self, obs: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Each feature a weighted sum of all coordinates."""
+        return jnp.clip(self.matrix @ (obs - 0.5) + 0.5, 0, 1)
+
+
+def entangled_features(k: int, seed: int) -> Rotation:
     """A seeded rotation of the true features about the centre, scaled to fill [0, 1] (the paper's comparison)."""
     gaussian = np.random.default_rng(seed).standard_normal((k, k))
     q, r = np.linalg.qr(gaussian)
@@ -55,5 +64,4 @@ def entangled_features(k: int, seed: int) -> Features:
     if np.linalg.det(rotation) < 0:
         rotation[0] *= -1  # a rotation, not a reflection
     # The unit cube reaches as far as sum_j |R_ij| / 2 along row i.
-    scaled = jnp.asarray(rotation / np.abs(rotation).sum(axis=1, keepdims=True), jnp.float32)
-    return lambda obs: jnp.clip(scaled @ (obs - 0.5) + 0.5, 0, 1)
+    return Rotation(jnp.asarray(rotation / np.abs(rotation).sum(axis=1, keepdims=True), jnp.float32))

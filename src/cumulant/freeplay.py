@@ -4,21 +4,23 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from cumulant import store
-from cumulant.features import named_features
+from cumulant.features import Features, named_features
 from cumulant.files import write_whole
 from cumulant.library import Library
 from cumulant.store import Unreadable
 from cumulant.successor import FreePlay, Training, start, train
 from cumulant.suites import coverage
+from cumulant.together import Together
 from cumulant.world import World
 
 _CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
@@ -92,6 +94,29 @@ def _compiled(world: World, config: FreePlay, features: str, arrays: Any, static
     begun = time.perf_counter()
     program = jax.jit(advance, donate_argnums=0).lower(arrays, arrays.update).compile()
     return program, time.perf_counter() - begun
+
+
+def pretrain_together(
+    world: World, config: FreePlay, seeds: Sequence[int], features: Sequence[str]
+) -> tuple[list[Library], dict[str, float]]:
+    """Several seeds' free play as one program: their libraries, and the seconds of compiling and of training."""
+
+    def advance(f: Features, training: Training, until: Array) -> tuple[Training, Array]:
+        return train(world, config, f, training, until)
+
+    each = [named_features(name, len(world.feature_names)) for name in features]
+    begun = [start(world, config, jax.random.key(seed)) for seed in seeds]
+    together = Together(advance, each, begun)
+    for part in range(1, _CHUNKS + 1):
+        losses = together.advance(config.updates * part // _CHUNKS)
+        if not jnp.isfinite(losses).all():
+            raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
+    networks = together.runs.network
+    libraries = [
+        Library(world, config, jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, networks), name)
+        for i, name in enumerate(features)
+    ]
+    return libraries, {"compile_s": together.compile_seconds, "train_s": together.train_seconds}
 
 
 def _held_out_success(library: Library) -> float:

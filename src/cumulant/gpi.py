@@ -121,7 +121,7 @@ class Gpi(eqx.Module):
     """Makes the policy for a goal, given as weights [c, k, m]: a policy maker for `evaluate`."""
 
     network: Network
-    features: Features = eqx.field(static=True)
+    features: Features
     committed: bool = eqx.field(static=True, default=True)
 
     def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:

@@ -44,7 +44,7 @@ class Dueling(eqx.Module):
         return self.value(x).reshape(*self.shape, 1) + advantage - advantage.mean(axis=-1, keepdims=True)
 
 
-class AllPolicies(eqx.Module):
+class SharedTrunk(eqx.Module):
     """One trunk whose head holds every policy: every transition teaches them all, and one pass serves GPI."""
 
     layers: list[eqx.nn.Linear]
@@ -52,18 +52,18 @@ class AllPolicies(eqx.Module):
     relational: bool = eqx.field(static=True)
 
     def __init__(
-        self, k: int, m: int, actions: int, *, width: int, depth: int, full: bool, relational: bool, key: PRNGKeyArray
+        self, k: int, shape: tuple[int, ...], actions: int, width: int, depth: int, relational: bool, key: PRNGKeyArray
     ):
-        """`full` learns all k·m cumulants of a policy, otherwise the m of its own feature."""
+        """`shape` is the head's: the policies, then the cumulants of each."""
         keys = jax.random.split(key, depth + 1)
         inputs = jax.eval_shape(relations, jnp.zeros(k)).shape[0] if relational else k
         sizes = [inputs, *[width] * depth]
         self.layers = [eqx.nn.Linear(a, b, key=key) for a, b, key in zip(sizes[:-1], sizes[1:], keys[1:], strict=True)]
-        self.head = Dueling(width, (k, m, k, m) if full else (k, m, m), actions, keys[0])
+        self.head = Dueling(width, shape, actions, keys[0])
         self.relational = relational
 
     def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
-        """Every policy's successor features: [k] → [k, m, m, actions], or [k, m, k, m, actions] in full."""
+        """[k] → [*shape, actions]."""
         x = (relations(f) if self.relational else 2 * f - 1).astype(self.layers[0].weight.dtype)
         for layer in self.layers:
             x = jax.nn.leaky_relu(layer(x), 0.1)
@@ -80,13 +80,13 @@ class GoalConditioned(eqx.Module):
     k: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
 
-    def __init__(self, k: int, m: int, actions: int, *, width: int, full: bool, key: PRNGKeyArray):
-        """`full` learns all k·m cumulants of a policy, otherwise the m of its own feature."""
+    def __init__(self, k: int, m: int, cumulants: tuple[int, ...], actions: int, width: int, key: PRNGKeyArray):
+        """`cumulants` is the shape of what is learnt of a policy: (m,) with the trick, (k, m) in full."""
         keys = jax.random.split(key, 5)
         self.state = eqx.nn.Linear(k, width, key=keys[0])
         self.specifier = eqx.nn.Linear(k * m, width, key=keys[1])
         self.layers = [eqx.nn.Linear(width, width, key=key) for key in keys[2:4]]
-        self.head = Dueling(width, (k, m) if full else (m,), actions, keys[4])
+        self.head = Dueling(width, cumulants, actions, keys[4])
         self.k, self.m = k, m
 
     def policy(self, f: Float[Array, " k"], i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, "..."]:
@@ -105,4 +105,4 @@ class GoalConditioned(eqx.Module):
         return jax.vmap(lambda i: jax.vmap(lambda j: self.policy(f, i, j))(bins))(features)
 
 
-Network = Any  # AllPolicies or GoalConditioned: called on features, it gives every policy's successor features
+Network = Any  # SharedTrunk or GoalConditioned: called on features, it gives every policy's successor features

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from cumulant.cumulants import phi
 from cumulant.experience import Replay, Transition, add, empty, sample
 from cumulant.features import Features
-from cumulant.networks import AllPolicies, GoalConditioned, Network
+from cumulant.networks import GoalConditioned, Network, SharedTrunk
 from cumulant.world import Episodes, World, advance, begin
 
 
@@ -96,10 +96,11 @@ class Training(NamedTuple):
 
 def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> Network:
     """The network that the settings name."""
-    shared: dict[str, Any] = {"width": config.width, "full": config.full_matrix, "key": key}
+    m = config.bins
+    cumulants = (k, m) if config.full_matrix else (m,)
     if config.network == "goal_conditioned":
-        return GoalConditioned(k, config.bins, actions, **shared)
-    return AllPolicies(k, config.bins, actions, depth=config.depth, relational=config.relational, **shared)
+        return GoalConditioned(k, m, cumulants, actions, config.width, key)
+    return SharedTrunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
 
 
 def start(world: World, config: FreePlay, key: PRNGKeyArray) -> Training:
@@ -111,12 +112,16 @@ def start(world: World, config: FreePlay, key: PRNGKeyArray) -> Training:
         network=network,
         target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
         optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
-        replay=empty(k, config.replay),
+        replay=empty(_example(k), config.replay),
         episodes=begin(world, key_worlds, config.num_envs),
         policy=_random_policies(config, k, key_policy),
         key=key_train,
         update=jnp.zeros((), jnp.int32),
     )
+
+
+def _example(k: int) -> Transition:
+    return Transition(jnp.zeros(k), jnp.zeros((), jnp.int32), jnp.zeros(k), jnp.zeros(2, jnp.int32))
 
 
 def train(

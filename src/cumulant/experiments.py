@@ -1,0 +1,298 @@
+"""The paper's experiments: what each figure is made of, part by part. A part fills a run folder."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from cumulant import regression
+from cumulant.baselines import diayn, dqn
+from cumulant.evaluation import attempt, outcomes, tables_of
+from cumulant.features import true_features
+from cumulant.freeplay import pretrain_together
+from cumulant.gpi import Gpi, weights
+from cumulant.oracle import oracle_policy
+from cumulant.policy import random_policy
+from cumulant.results import Row, is_finished, write_run
+from cumulant.spriteworld import Spriteworld
+from cumulant.successor import PRESETS, FreePlay
+from cumulant.suites import suite
+from cumulant.tasks import Task, reached
+from cumulant.together import Together
+from cumulant.world import World
+
+TUNING_SEED = 1000  # of the tasks on which settings were searched; figures use others
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the experiments are. The defaults are those of the recorded results."""
+
+    seeds: tuple[int, ...] = (0, 1, 2)  # of training
+    tasks_per_class: int = 3
+    task_seed: int = 0  # of the tasks, and of the starts they are evaluated from
+    episodes: int = 256  # a task, a seed and a point of a curve
+    budgets: tuple[int, ...] = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)  # labelled steps
+    dqn_steps: tuple[int, ...] = tuple(
+        1_000 * n for n in (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 400, 500, 600, 700, 800, 900, 1_000)
+    )
+    miniature: bool = False  # small networks and little training, to see that everything runs
+
+    def shrunk(self, what: Any) -> Any:
+        """A method's settings at this scale."""
+        if not self.miniature or what is None:
+            return what
+        if isinstance(what, Method):
+            return replace(what, free_play=self.shrunk(what.free_play))
+        small: dict[str, Any] = {"width": 32, "batch": 32, "replay": 7_000, "num_envs": 32, "env_steps": 32 * 200}
+        return replace(what, **small)
+
+    @property
+    def for_search(self) -> "Scale":
+        """Shorter runs, on tasks that no figure shows."""
+        steps = tuple(step for step in self.dqn_steps if step <= 300_000)
+        return replace(self, task_seed=TUNING_SEED, tasks_per_class=1, dqn_steps=steps)
+
+
+FULL = Scale()
+SMOKE = Scale((0, 1), 1, episodes=16, budgets=(250, 1_000), dqn_steps=(500, 1_000), miniature=True)
+
+
+@dataclass(frozen=True)
+class Method:
+    """Free play, then GPI from a regressed w."""
+
+    free_play: FreePlay
+    entangled: bool = False  # each seed with a rotation of its own
+    best: bool = False  # committed GPI and our few-shot; otherwise the paper's plain GPI and regression
+    aligned: bool = False  # evaluate on regions that follow the bins, too
+
+
+_PAPER = PRESETS["paper"]
+METHODS = {
+    "gpi-trick": Method(_PAPER),
+    "gpi-full": Method(replace(_PAPER, full_matrix=True)),
+    "gpi-entangled": Method(replace(_PAPER, full_matrix=True), entangled=True),
+    "gpi-entangled-trick": Method(_PAPER, entangled=True),
+    "gpi-trick-5-bins": Method(replace(_PAPER, bins=5)),
+    "gpi-trick-7-bins": Method(replace(_PAPER, bins=7), aligned=True),
+    "ours": Method(PRESETS["fast"], best=True),
+}
+DQN = dqn.Dqn()
+DQN_SEARCH = {
+    "dqn-search-base": DQN,
+    "dqn-search-lr-3e-4": replace(DQN, learning_rate=3e-4),
+    "dqn-search-raw-input": replace(DQN, relational=False),
+    "dqn-search-4-worlds": replace(DQN, num_envs=4),
+    "dqn-search-batch-1024": replace(DQN, batch=1024),
+    "dqn-search-target-0.003": replace(DQN, target_rate=0.003),
+    "dqn-search-stratified": replace(DQN, stratified=True),
+    "dqn-search-explore-longer": replace(DQN, epsilon_steps=200_000),
+    "dqn-search-gamma-0.99": replace(DQN, gamma=0.99),
+    "dqn-search-width-512": replace(DQN, width=512),
+}
+PARTS: dict[str, Any] = {"references": None, **METHODS, "dqn": DQN, "diayn": diayn.Diayn(), **DQN_SEARCH}
+FIGURES = {
+    "fig4": (
+        "references",
+        "gpi-trick",
+        "gpi-full",
+        "gpi-entangled",
+        "gpi-entangled-trick",
+        "ours",
+        "dqn",
+        "diayn",
+    ),
+    "fig5": ("references", "gpi-trick-5-bins", "gpi-trick-7-bins", "gpi-trick"),
+    "sample-complexity": ("references", "gpi-trick", "ours", "dqn"),
+    "dqn-search": tuple(DQN_SEARCH),
+}
+
+
+def run_part(name: str, scale: Scale, out: Path, say: Callable[[str], None]) -> Path:
+    """Run a part of a figure, unless its folder already holds it. Returns the folder."""
+    folder, world, what = out / "runs" / name, Spriteworld(), scale.shrunk(PARTS[name])
+    if name in DQN_SEARCH:
+        scale = scale.for_search
+    settings = {"world": asdict(world), "scale": asdict(scale), "what": what and asdict(what)}
+    if is_finished(folder, settings):
+        return folder
+    measure: Any = {Method: _gpi, dqn.Dqn: _dqn, diayn.Diayn: _diayn, type(None): _references}[type(what)]
+    say(f"{name} ...")
+    begun = time.perf_counter()
+    rows, seconds = measure(name, world, scale, what)
+    seconds |= {"total_s": time.perf_counter() - begun}
+    about = {"device": jax.devices()[0].device_kind, "version": metadata.version("cumulant"), "jax": jax.__version__}
+    write_run(folder, {"part": name, "settings": settings, "seconds": seconds} | about, rows)
+    say(f"{name}: {seconds['total_s']:.0f} s")
+    return folder
+
+
+def _tasks(world: World, scale: Scale, bins: int = 3) -> tuple[list[str], list[Task]]:
+    """All tasks in one list, and the class of each."""
+    by_class = suite(world.feature_names, scale.tasks_per_class, scale.task_seed, bins)
+    pairs = [(kind, task) for kind, group in by_class.items() for task in group]
+    return [kind for kind, _ in pairs], [task for _, task in pairs]
+
+
+def _starts(scale: Scale, seed: int, tasks: int) -> Key[Array, "tasks episodes"]:
+    return jax.random.split(jax.random.fold_in(jax.random.key(scale.task_seed), seed), (tasks, scale.episodes))
+
+
+def _rows(
+    line: str, labelled: tuple[list[str], list[Task]], seed: int, steps: int, success: Bool[Array, "tasks episodes"]
+) -> Iterator[Row]:
+    rates = jax.device_get(success.mean(axis=1))
+    for kind, task, rate in zip(*labelled, rates, strict=True):
+        yield Row(line, kind, str(task), seed, steps, float(rate), success.shape[1])
+
+
+def _gpi(name: str, world: World, scale: Scale, method: Method) -> tuple[list[Row], dict[str, float]]:
+    """A method's curves: zero-shot, and from the first labelled steps on."""
+    features = [f"entangled:{seed}" if method.entangled else "true" for seed in scale.seeds]
+    libraries, seconds = pretrain_together(world, method.free_play, scale.seeds, features)
+    rows: list[Row] = []
+    for seed, library in zip(scale.seeds, libraries, strict=True):
+        gpi, bins = library.gpi(method.best), method.free_play.bins
+        rows += _few_shot(name, world, scale, gpi, bins, seed, paper=not method.best)
+        if method.best:
+            rows += _zero_shot(f"{name}-zero-shot", world, scale, gpi, bins, seed)
+        if method.aligned:
+            rows += _few_shot(f"{name}-aligned", world, scale, gpi, bins, seed, paper=not method.best, regions=bins)
+    return rows, seconds
+
+
+def _zero_shot(line: str, world: World, scale: Scale, gpi: Gpi, bins: int, seed: int) -> Iterator[Row]:
+    labelled = _tasks(world, scale)
+    tables = tables_of(labelled[1])
+    w = jax.vmap(lambda table: weights(table, bins))(tables)
+    success, _ = outcomes(world, gpi, tables, w, _starts(scale, seed, len(tables)))
+    yield from _rows(line, labelled, seed, 0, success)
+
+
+def _few_shot(
+    line: str, world: World, scale: Scale, gpi: Gpi, bins: int, seed: int, paper: bool, regions: int = 3
+) -> Iterator[Row]:
+    """Success from ever more of the same labelled steps."""
+    labelled = _tasks(world, scale, regions)
+    tables = tables_of(labelled[1])
+    key_learn = jax.random.fold_in(jax.random.key(scale.task_seed), 1_000 + seed)
+    w = _regress(world, gpi, tables, jax.random.split(key_learn, len(tables)), bins, scale.budgets, paper)
+    for i, budget in enumerate(scale.budgets):
+        success, _ = outcomes(world, gpi, tables, w[:, i, None], _starts(scale, seed, len(tables)))
+        yield from _rows(line, labelled, seed, budget, success)
+
+
+@eqx.filter_jit
+def _regress(
+    world: World,
+    gpi: Gpi,
+    tables: Bool[Array, "tasks c k b"],
+    keys: Key[Array, " tasks"],
+    bins: int,
+    budgets: tuple[int, ...],
+    paper: bool,
+) -> Float[Array, "tasks budgets k m"]:
+    """Each task's w from the first steps of one collection, as many as each budget says."""
+
+    def learn(table: Bool[Array, "c k b"], key: Array) -> Float[Array, "budgets k m"]:
+        def reward(state: Any) -> Float[Array, ""]:
+            return reached(table, world.features(state)).astype(jnp.float32)
+
+        steps = regression.collect_labelled(world, gpi, bins, reward, key, max(budgets), random=paper)
+        first = [jax.tree.map(lambda leaf, n=n: leaf[:n], steps) for n in budgets]
+        return jnp.stack([regression.least_squares(s, bins)[0] if paper else regression.fit(s, bins) for s in first])
+
+    return jax.vmap(learn)(tables, keys)
+
+
+def _dqn(name: str, world: World, scale: Scale, config: dqn.Dqn) -> tuple[list[Row], dict[str, float]]:
+    """Every task and seed from scratch, all at once; success at the steps that the scale names."""
+    labelled = _tasks(world, scale)
+    tables = tables_of(labelled[1])
+    runs = [(seed, i) for seed in scale.seeds for i in range(len(tables))]
+    keys = [jax.random.fold_in(jax.random.key(seed), i) for seed, i in runs]
+
+    def train(table: Array, learning: dqn.Learning, until: Array) -> tuple[dqn.Learning, None]:
+        return dqn.train(world, config, table, learning, until), None
+
+    together = Together(train, [tables[i] for _, i in runs], [dqn.start(world, config, key) for key in keys])
+    starts = jnp.concatenate([_starts(scale, seed, len(tables)) for seed in scale.seeds])
+    rows: list[Row] = []
+    for steps in scale.dqn_steps:
+        together.advance(max(1, steps // config.num_envs))
+        makers = dqn.EpsilonGreedy(together.runs.network, config.epsilon)
+        success = _played(world, makers, jnp.tile(tables, (len(scale.seeds), 1, 1, 1)), starts)
+        for seed, part in zip(scale.seeds, jnp.split(success, len(scale.seeds)), strict=True):
+            rows += _rows(name, labelled, seed, steps, part)
+    return rows, {"compile_s": together.compile_seconds, "train_s": together.train_seconds}
+
+
+@eqx.filter_jit
+def _played(
+    world: World, makers: Any, tables: Bool[Array, "runs c k b"], keys: Key[Array, "runs episodes"]
+) -> Bool[Array, "runs episodes"]:
+    """Success of every run's own policy on its own task."""
+
+    def success(maker: Any, table: Bool[Array, "c k b"], key: Array) -> Bool[Array, ""]:
+        return attempt(world, maker, table, None, key).success
+
+    return eqx.filter_vmap(lambda maker, table, keys: jax.vmap(partial(success, maker, table))(keys))(
+        makers, tables, keys
+    )
+
+
+def _diayn(name: str, world: World, scale: Scale, config: diayn.Diayn) -> tuple[list[Row], dict[str, float]]:
+    """GPI over the skills' successor features, and the one skill that does best on a task in hindsight."""
+
+    def train(_: None, learning: diayn.Learning, until: Array) -> tuple[diayn.Learning, None]:
+        return diayn.train(world, config, learning, until), None
+
+    begun = [diayn.start(world, config, jax.random.key(seed)) for seed in scale.seeds]
+    together = Together(train, [None] * len(begun), begun)
+    together.advance(config.updates)
+    rows: list[Row] = []
+    for i, seed in enumerate(scale.seeds):
+        networks = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, together.runs.networks)
+        gpi = Gpi(networks.psi, true_features, committed=False)
+        rows += _few_shot(name, world, scale, gpi, config.bins, seed, paper=True)
+        rows += _best_skill(f"{name}-best-skill", world, scale, config, networks, seed)
+    return rows, {"compile_s": together.compile_seconds, "train_s": together.train_seconds}
+
+
+def _best_skill(
+    line: str, world: World, scale: Scale, config: diayn.Diayn, networks: diayn.Networks, seed: int
+) -> Iterator[Row]:
+    labelled = _tasks(world, scale)
+    tables, starts = tables_of(labelled[1]), _starts(scale, seed, len(labelled[1]))
+    skill = diayn.Skill(networks.q, config)
+    each = [outcomes(world, skill, tables, jnp.full(len(tables), z), starts)[0] for z in range(config.skills)]
+    success = jnp.stack(each)  # [skills, tasks, episodes]
+    best = success.mean(axis=2).argmax(axis=0)
+    yield from _rows(line, labelled, seed, 0, success[best, jnp.arange(len(tables))])
+
+
+def _references(name: str, world: World, scale: Scale, nothing: None) -> tuple[list[Row], dict[str, float]]:
+    """What is possible, and what chance gives."""
+    rows: list[Row] = []
+    labelled = _tasks(world, scale)
+    tables = tables_of(labelled[1])
+    for line, policy in {"oracle": oracle_policy, "random": random_policy}.items():
+        for seed in scale.seeds:
+            success, _ = outcomes(world, policy, tables, tables, _starts(scale, seed, len(tables)))
+            rows += _rows(line, labelled, seed, 0, success)
+    return rows, {}
+
+
+def break_even(free_play: int, few_shot: Mapping[str, float], scratch: Mapping[str, float]) -> float:
+    """Tasks after which free play has paid for itself, a task of every class in turn: 23 in the paper."""
+    saved = sum(scratch[kind] - few_shot[kind] for kind in few_shot) / len(few_shot)
+    return free_play / saved if saved > 0 else float("inf")
