@@ -77,6 +77,7 @@ PRESETS = {
         batch=2048,
         learning_rate=1e-3,
         switch_every=0,
+        half_precision=True,
     ),
 }
 
