@@ -28,12 +28,12 @@ class Dqn:
     depth: int = 2  # Layers.
     relational: bool = True  # Show the differences of features beside the features, as our Ψ-network sees them.
     env_steps: int = 1_000_000  # Steps of the task, all copies of the world together.
-    num_envs: int = 8  # Copies of the world; one step of each comes before every update.
+    num_envs: int = 4  # Copies of the world; one step of each comes before every update.
     batch: int = 256  # Transitions in an update.
     learning_rate: float = 1e-3  # Of Adam.
     target_rate: float = 0.01  # How fast the target network follows.
     replay: int = 200_000  # Transitions remembered.
-    stratified: bool = False  # Replay by which feature changed, as free play does; otherwise plain.
+    stratified: bool = True  # Replay by which feature changed, as free play does; otherwise plain.
     epsilon: float = 0.05  # Random actions in the end, and when evaluated.
     epsilon_steps: int = 50_000  # Steps over which random actions fall from all to `epsilon`.
 
