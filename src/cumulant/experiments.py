@@ -1,7 +1,7 @@
 """The paper's experiments: what each figure is made of, part by part. A part fills a run folder."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -87,7 +87,8 @@ METHODS = {
     "ours": Method(PRESETS["fast"], best=True),
 }
 DQN = dqn.Dqn()
-_PLAIN_DQN = replace(DQN, relational=False, stratified=False)  # without what free play taught us
+# Without what free play taught us.
+_PLAIN_DQN = replace(DQN, relational=False, stratified=False)
 _BASE = replace(DQN, num_envs=8, stratified=False)  # where the search began
 DQN_SEARCH = {
     "dqn-search-base": _BASE,
@@ -298,9 +299,3 @@ def _references(name: str, world: World, scale: Scale, nothing: None) -> tuple[l
             success, _ = outcomes(world, policy, tables, tables, _starts(scale, seed, len(tables)))
             rows += _rows(line, labelled, seed, 0, success)
     return rows, {}
-
-
-def break_even(free_play: int, few_shot: Mapping[str, float], scratch: Mapping[str, float]) -> float:
-    """Tasks after which free play has paid for itself, a task of every class in turn: 23 in the paper."""
-    saved = sum(scratch[kind] - few_shot[kind] for kind in few_shot) / len(few_shot)
-    return free_play / saved if saved > 0 else float("inf")

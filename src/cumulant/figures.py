@@ -15,7 +15,8 @@ from cumulant.theory import Check, Tabular, fill_off_diagonal, successor_matrix
 _COLOURS = mpl.colormaps["viridis"]
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG."""
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=150, bbox_inches="tight")
     write_whole(path, data.getvalue())
@@ -55,7 +56,7 @@ def draw_audit(path: Path, result: Audit, names: Sequence[str]) -> None:
         ylabel="policies of feature",
     )
     figure.colorbar(image, ax=ax, shrink=0.8)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular], gamma: float) -> None:
@@ -77,4 +78,4 @@ def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular
         image = ax.imshow(chosen.reshape(size, size), vmin=0, vmax=1, cmap=_COLOURS)
         ax.set(title=f"error of the Lemma on the policy's path\n{world.name}", xlabel="cumulant", ylabel="policy")
         figure.colorbar(image, ax=ax, shrink=0.8)
-    _save(figure, path)
+    save(figure, path)

@@ -33,9 +33,9 @@ def weights(table: Bool[Array, "c k b"], bins: int) -> Float[Array, "c k m"]:
 
 
 def gpe(
-    psi: Float[Array, "k m *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]
-) -> Float[Array, "k m a"]:
-    """Every policy's value for the cumulant φ_w: all of Ψ [k, m, k, m, a], or its blocks [k, m, m, a] → [k, m, a].
+    psi: Float[Array, "i j *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]
+) -> Float[Array, "i j a"]:
+    """Every policy's value for the cumulant φ_w: all of Ψ [i, j, k, m, a], or its blocks [k, m, m, a] → [i, j, a].
 
     Blocks are completed by the Lemma: under a policy of feature i, the other features stay as they are.
     """

@@ -103,3 +103,36 @@ def steps_to_reach(curve: Curve, level: float) -> float:
         return float(curve.steps[first])
     (x, y), (low, high) = np.log(curve.steps[first - 1 : first + 1]), curve.mean[first - 1 : first + 1]
     return float(np.exp(x + (y - x) * (level - low) / (high - low)))
+
+
+MARGIN = 0.02  # of success: the last hundredths take a method's curve far longer than the rest, and are mostly noise
+
+
+class Payback(NamedTuple):
+    """What free play costs and saves in one class of tasks, in environment steps."""
+
+    kind: str
+    level: float  # the success that GPI comes to, less a margin
+    few_shot: float  # labelled steps after which it is there
+    scratch: float  # steps after which DQN is there; inf if it never was
+    scratch_at_least: float  # the same, or as many as DQN was given
+
+
+def paybacks(rows: Sequence[Row], line: str, kinds: Sequence[str]) -> list[Payback]:
+    """A line's few-shot GPI against DQN from scratch, class by class."""
+    found = []
+    for kind in kinds:
+        ours, theirs = curve(rows, line, kind), curve(rows, "dqn", kind)
+        level = float(ours.mean[-1]) - MARGIN
+        needed = steps_to_reach(theirs, level)
+        found.append(Payback(kind, level, steps_to_reach(ours, level), needed, min(needed, float(theirs.steps[-1]))))
+    return found
+
+
+def break_even(free_play: int, found: Sequence[Payback]) -> float:
+    """Tasks after which free play has paid for itself, a task of every class in turn: 23 in the paper.
+
+    Where DQN never came so far, the steps that it was given count: the true number is then smaller still.
+    """
+    saved = sum(payback.scratch_at_least - payback.few_shot for payback in found) / len(found)
+    return free_play / saved if saved > 0 else float("inf")

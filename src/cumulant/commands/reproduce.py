@@ -1,48 +1,162 @@
 """`cumulant reproduce`."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import usable_folder
+from cumulant.commands.inputs import BadInput, usable_folder
 from cumulant.commands.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from cumulant.results import Row
+
+_TITLES = {
+    "fig4": "The paper's Figure 4: success on new tasks",
+    "fig5": "The paper's Figure 5: GPI with the off-diagonal trick and fewer bins",
+    "dqn-search": "DQN's settings, on tasks that no figure shows",
+}
 
 
 @dataclass(frozen=True)
 class Reproduce:
     """The paper's results from scratch, data beside the picture.
 
-    theorem: the Lemma and the Theorem, exactly, in small tabular worlds.
+    theorem: the Lemma and the Theorem, exactly, in small tabular worlds. fig4: success against steps of the task, for
+    all methods. fig5: fewer bins. sample-complexity: after how many tasks free play has paid for itself. dqn-search:
+    DQN's settings. What the folder already holds is not run again, so figures can be redrawn anywhere.
+
+    Try: cumulant reproduce fig4 --smoke
     """
 
-    what: Positional[Literal["theorem"]]  # Which result.
-    out: Path = Path("reproduce")  # Folder for the data and the picture.
+    what: Positional[Literal["theorem", "fig4", "fig5", "sample-complexity", "dqn-search"]]  # Which result.
+    out: Path = Path("reproduce")  # Folder for the runs and the picture; results of several figures may share one.
+    smoke: bool = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
+    only: tuple[str, ...] = ()  # Run these parts of the figure alone, and draw what there is.
     json: bool = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
-        """Check every world, print the table, draw it."""
-        from cumulant import theory
-        from cumulant.figures import draw_theorem
+        """Run what is missing, draw, tell."""
+        usable_folder(self.out)
+        if self.what == "theorem":
+            return _theorem(self.out, self.json)
+        rows, configs = self._rows()
+        picture, data = (self.out / f"{self.what}.{ending}" for ending in ("png", "json"))
+        report = _payback(rows, configs, picture) if self.what == "sample-complexity" else self._curves(rows, picture)
         from cumulant.files import write_whole
 
-        usable_folder(self.out)
-        gamma = 0.9
-        checks = [theory.check(world, gamma) for world in theory.WORLDS]
-        report = {"gamma": gamma, "worlds": [check._asdict() for check in checks]}
-        write_whole(self.out / "theorem.json", json.dumps(report, indent=2).encode())
-        draw_theorem(self.out / "theorem.png", checks, (theory.WORLDS[0], theory.WORLDS[3]), gamma)
+        report |= {"seconds": {name: config["seconds"]["total_s"] for name, config in configs.items()}}
+        report |= {"devices": sorted({config["device"] for config in configs.values()})}
+        write_whole(data, json.dumps(report, indent=2).encode() + b"\n")
         if self.json:
             return print_json(report)
-        columns = ["world", "independent", "goals", "Lemma's error", "any first action", "GPI, exact Ψ", "GPI, trick"]
-        rows = [
-            [c.world, "yes" if c.independent else "no", str(c.goals)]
-            + [f"{x:.3f}" for x in (c.error_on_policy, c.error_any_action, c.solved_exact, c.solved_trick)]
-            for c in checks
-        ]
-        print_table(
-            "The Lemma and the Theorem, exactly (errors scaled by 1-γ; success from every state)", columns, rows
-        )
-        print(f"Drawn in {self.out / 'theorem.png'}, data in {self.out / 'theorem.json'}.")
+        _print_report(self.what, report)
+        print(f"Drawn in {picture}, figures in {data}, runs in {self.out / 'runs'}.")
+
+    def _rows(self) -> "tuple[list[Row], dict[str, Any]]":
+        """All rows of the figure's parts, run now where they are missing, and the parts' config.json."""
+        from cumulant.results import read_rows
+        from cumulant.store import Unreadable, read_info
+
+        try:
+            folders = self._folders()
+            return [row for f in folders for row in read_rows(f)], {f.name: read_info(f) for f in folders}
+        except (ValueError, Unreadable) as error:
+            raise BadInput(str(error)) from None
+
+    def _folders(self) -> list[Path]:
+        from cumulant.experiments import FIGURES, FULL, SMOKE, run_part
+
+        parts = FIGURES[self.what]
+        if unknown := [name for name in self.only if name not in parts]:
+            raise BadInput(f"{self.what} has no part {unknown[0]!r}: choose from {', '.join(parts)}")
+        scale = SMOKE if self.smoke else FULL
+        for name in self.only or parts:
+            run_part(name, scale, self.out, lambda words: print(words, file=sys.stderr, flush=True))
+        return [self.out / "runs" / name for name in parts if (self.out / "runs" / name / "config.json").exists()]
+
+    def _curves(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
+        """Draw curves; report each line's last point in each class."""
+        from cumulant.curves import BINS_STYLES, STYLES, Style, draw_curves
+        from cumulant.results import curve, lines_of
+        from cumulant.suites import CLASSES
+
+        styles = BINS_STYLES if self.what == "fig5" else STYLES
+        if self.what == "dqn-search":
+            looks = list(STYLES.values())
+            styles = {line: Style(line, *looks[i][1:]) for i, line in enumerate(lines_of(rows))}
+        draw_curves(picture, rows, _TITLES[self.what], styles)
+        ends: dict[str, Any] = {}
+        for line in lines_of(rows):
+            found = {kind: curve(rows, line, kind) for kind in CLASSES}
+            ends[line] = {
+                "steps": int(found[CLASSES[0]].steps[-1]),
+                **{kind: [float(c[-1]) for c in points[1:]] for kind, points in found.items()},
+            }
+        return {"lines": ends}
+
+
+def _payback(rows: "list[Row]", configs: dict[str, Any], picture: Path) -> dict[str, Any]:
+    from cumulant.curves import draw_payback
+    from cumulant.results import break_even, paybacks
+    from cumulant.suites import CLASSES
+
+    costs = {}
+    for line in ("gpi-trick", "ours"):
+        steps = configs[line]["settings"]["what"]["free_play"]["env_steps"]
+        costs[line] = (steps, paybacks(rows, line, CLASSES))
+    draw_payback(picture, costs)
+    return {
+        line: {
+            "free_play": steps,
+            "tasks_to_break_even": break_even(steps, found),
+            "classes": [payback._asdict() for payback in found],
+        }
+        for line, (steps, found) in costs.items()
+    }
+
+
+def _print_report(what: str, report: dict[str, Any]) -> None:
+    if what == "sample-complexity":
+        for line in ("gpi-trick", "ours"):
+            part = report[line]
+            rows = [
+                [p["kind"], f"{p['level']:.3f}", f"{p['few_shot']:,.0f}", f"{p['scratch']:,.0f}"]
+                for p in part["classes"]
+            ]
+            even = f"{part['free_play']:,} steps of free play, paid for after {part['tasks_to_break_even']:.0f} tasks"
+            print_table(f"{line}: {even}", ["class", "success", "its labelled steps", "DQN's steps to the same"], rows)
+        return
+    from cumulant.suites import CLASSES
+
+    rows = []
+    for line, ends in report["lines"].items():
+        rates = [f"{mean:.3f} ±{(high - low) / 2:.3f}" for mean, low, high in (ends[kind] for kind in CLASSES)]
+        rows.append([line, f"{ends['steps']:,}", *rates])
+    print_table(f"{_TITLES[what]}, at the last step", ["", "steps", *CLASSES], rows)
+
+
+def _theorem(out: Path, as_json: bool) -> None:
+    """Check every world, print the table, draw it."""
+    from cumulant import theory
+    from cumulant.figures import draw_theorem
+    from cumulant.files import write_whole
+
+    gamma = 0.9
+    checks = [theory.check(world, gamma) for world in theory.WORLDS]
+    report = {"gamma": gamma, "worlds": [check._asdict() for check in checks]}
+    write_whole(out / "theorem.json", json.dumps(report, indent=2).encode())
+    draw_theorem(out / "theorem.png", checks, (theory.WORLDS[0], theory.WORLDS[3]), gamma)
+    if as_json:
+        return print_json(report)
+    columns = ["world", "independent", "goals", "Lemma's error", "any first action", "GPI, exact Ψ", "GPI, trick"]
+    rows = [
+        [c.world, "yes" if c.independent else "no", str(c.goals)]
+        + [f"{x:.3f}" for x in (c.error_on_policy, c.error_any_action, c.solved_exact, c.solved_trick)]
+        for c in checks
+    ]
+    print_table("The Lemma and the Theorem, exactly (errors scaled by 1-γ; success from every state)", columns, rows)
+    print(f"Drawn in {out / 'theorem.png'}, data in {out / 'theorem.json'}.")

@@ -1,0 +1,96 @@
+"""The paper's figures, drawn from run folders alone: success against steps, and what free play costs and saves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cumulant.figures import save
+from cumulant.results import Payback, Row, break_even, curve, lines_of
+from cumulant.suites import CLASSES
+
+
+class Style(NamedTuple):
+    """How a line looks. Colours are Okabe and Ito's, told apart by the colour-blind; markers tell in grey, too."""
+
+    label: str
+    colour: str
+    marker: str = ""
+    dashes: Any = "-"
+
+
+_BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PINK, _GREY = (
+    "#000000 #e69f00 #56b4e9 #009e73 #0072b2 #d55e00 #cc79a7 #777777".split()
+)
+STYLES = {
+    "ours": Style("ours: all policies, committed GPI, sparse fit", _GREEN, "D"),
+    "gpi-trick": Style("GPI, disentangled, off-diagonal trick", _BLUE, "o"),
+    "gpi-full": Style("GPI, disentangled, full matrix", _SKY, "s"),
+    "gpi-entangled": Style("GPI, entangled, full matrix", _PINK, "^"),
+    "gpi-entangled-trick": Style("GPI, entangled, trick all the same", _PINK, "v", ":"),
+    "dqn": Style("DQN, searched", _RED, "P"),
+    "dqn-plain": Style("DQN, raw input, plain replay", _RED, "x", ":"),
+    "diayn": Style("DIAYN, GPI over its skills", _ORANGE, "X"),
+    "diayn-best-skill": Style("DIAYN, best skill in hindsight", _ORANGE, "", "--"),
+    "oracle": Style("oracle", _BLACK, "", "--"),
+    "random": Style("random play", _GREY, "", ":"),
+    "gpi-trick-5-bins": Style("5 bins", _ORANGE, "s"),
+    "gpi-trick-7-bins": Style("7 bins", _SKY, "^"),
+    "gpi-trick-7-bins-aligned": Style("7 bins, tasks aligned with them", _GREEN, "D"),
+}
+BINS_STYLES = STYLES | {"gpi-trick": Style("9 bins", _BLUE, "o")}
+
+
+def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, Style] = STYLES) -> None:
+    """A panel for each class: success against the steps of the task, on a log scale. Lines without steps lie flat."""
+    figure = Figure(figsize=(15, 7.2), layout="constrained")
+    axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
+    lines = [line for line in styles if line in lines_of(rows)]
+    for ax, kind in zip(axes, CLASSES, strict=False):
+        for line in lines:
+            found, style = curve(rows, line, kind), styles[line]
+            looks = {"color": style.colour, "linestyle": style.dashes, "label": style.label}
+            if not found.steps.any():
+                ax.axhline(found.mean[0], linewidth=1.3, **looks)
+                continue
+            ax.plot(found.steps, found.mean, marker=style.marker, markersize=4.5, linewidth=1.6, **looks)
+            ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.2, linewidth=0)
+        ax.set(xscale="log", ylim=(-0.03, 1.05), title=kind.replace("_", ", "))
+        ax.grid(alpha=0.25)
+    for ax in axes[3:7]:
+        ax.set_xlabel("environment steps of the task")
+        ax.tick_params(labelbottom=True)
+    for ax in axes[::4]:
+        ax.set_ylabel("success within 100 steps")
+    axes[7].axis("off")
+    axes[7].legend(*axes[0].get_legend_handles_labels(), loc="center left", frameon=False, fontsize=10)
+    figure.suptitle(title)
+    save(figure, path)
+
+
+def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> None:
+    """Steps in all against the number of tasks solved: free play and then few steps a task, or DQN each time."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    ax = figure.subplots()
+    tasks = np.geomspace(1, 10_000, 200)
+    for (name, (free_play, found)), dashes in zip(costs.items(), ("-", "--"), strict=False):
+        few, scratch = (np.mean([getattr(p, field) for p in found]) for field in ("few_shot", "scratch_at_least"))
+        style = STYLES[name]
+        ax.plot(tasks, free_play + few * tasks, color=style.colour, linestyle=dashes, label=style.label)
+        label = f"DQN, to the same success (at least {scratch:,.0f} steps a task)"
+        ax.plot(tasks, scratch * tasks, color=_RED, linestyle=dashes, label=label)
+        even = break_even(free_play, found)
+        ax.plot(even, scratch * even, "o", color=style.colour)
+        ax.annotate(
+            f"{even:,.0f} tasks",
+            (even, scratch * even),
+            xytext=(8, -14),
+            textcoords="offset points",
+            color=style.colour,
+        )
+    ax.set(xscale="log", yscale="log", xlabel="tasks solved", ylabel="environment steps in all")
+    ax.grid(alpha=0.25)
+    ax.legend(frameon=False)
+    save(figure, path)

@@ -1,0 +1,80 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cumulant.results import (
+    Curve,
+    Row,
+    break_even,
+    curve,
+    is_finished,
+    paybacks,
+    read_rows,
+    steps_to_reach,
+    stratified_interval,
+    write_run,
+)
+from cumulant.store import Unreadable
+
+
+def rows_of(line, points, tasks=("a", "b"), seeds=(0, 1)):
+    return [Row(line, "easy", t, s, steps, rate, 10) for steps, rate in points for t in tasks for s in seeds]
+
+
+def test_a_run_comes_back_from_its_folder(tmp_path):
+    rows = rows_of("dqn", [(0, 0.5), (10, 1.0)])
+    write_run(tmp_path / "run", {"settings": {"seeds": [0, 1]}}, rows)
+    assert read_rows(tmp_path / "run") == rows
+    assert is_finished(tmp_path / "run", {"seeds": (0, 1)})
+    with pytest.raises(ValueError, match="other settings"):
+        is_finished(tmp_path / "run", {"seeds": (0,)})
+    assert not is_finished(tmp_path / "other", {})
+
+
+def test_damaged_rows_are_refused_by_name(tmp_path):
+    write_run(tmp_path, {}, [])
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"line": "x"}) + "\n")
+    with pytest.raises(Unreadable, match=r"metrics\.jsonl"):
+        read_rows(tmp_path)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**31))
+def test_the_interval_holds_the_mean_and_stays_within_the_values(seeds, tasks, seed):
+    success = np.random.default_rng(seed).uniform(size=(seeds, tasks))
+    low, high = stratified_interval(success)
+    assert success.min() - 1e-9 <= low <= success.mean() + 1e-9
+    assert success.mean() - 1e-9 <= high <= success.max() + 1e-9
+
+
+def test_tasks_that_differ_do_not_widen_the_interval_but_seeds_that_differ_do():
+    assert stratified_interval(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.5, 0.5)
+    low, high = stratified_interval(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    assert (low, high) == (0, 1)
+
+
+def test_a_curve_averages_tasks_and_seeds():
+    rows = rows_of("x", [(10, 0.2), (100, 0.6)]) + rows_of("y", [(10, 0.9)])
+    found = curve(rows, "x", "easy")
+    np.testing.assert_allclose(found.steps, [10, 100])
+    np.testing.assert_allclose(found.mean, [0.2, 0.6])
+
+
+def test_steps_between_points_are_found_on_a_log_scale():
+    found = Curve(np.array([10.0, 1000.0]), np.array([0.0, 1.0]), np.zeros(2), np.ones(2))
+    assert steps_to_reach(found, 0.5) == pytest.approx(100)
+    assert steps_to_reach(found, 0.0) == 10
+    assert steps_to_reach(found, 1.1) == float("inf")
+
+
+def test_the_papers_own_numbers_break_even_after_23_tasks():
+    rows = rows_of("gpi", [(50_000, 1.0)]) + rows_of("dqn", [(1_000, 0.0), (500_000, 0.98)])
+    found = paybacks(rows, "gpi", ["easy"])
+    assert int(np.ceil(break_even(10_000_000, found))) == 23
+
+
+def test_free_play_never_pays_where_scratch_is_faster():
+    rows = rows_of("gpi", [(50_000, 1.0)]) + rows_of("dqn", [(1_000, 1.0)])
+    assert break_even(10, paybacks(rows, "gpi", ["easy"])) == float("inf")
