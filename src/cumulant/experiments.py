@@ -53,7 +53,7 @@ class Scale:
         if isinstance(what, Method):
             return replace(what, free_play=self.shrunk(what.free_play))
         small: dict[str, Any] = {"width": 32, "batch": 32, "replay": 7_000, "num_envs": 32, "env_steps": 32 * 200}
-        return replace(what, **small)
+        return replace(what, **small, **({"skills": 6} if isinstance(what, diayn.Diayn) else {}))
 
     @property
     def for_search(self) -> "Scale":

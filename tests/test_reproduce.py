@@ -1,0 +1,67 @@
+import json
+
+import pytest
+
+from cumulant.cli import main
+from cumulant.experiments import FIGURES
+from cumulant.suites import CLASSES
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """Figure 4 in miniature."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    assert main(["reproduce", "fig4", "--smoke", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_figure_4_in_miniature_has_every_line_and_keeps_its_data(out):
+    report = json.loads((out / "fig4.json").read_text())
+    assert (out / "fig4.png").stat().st_size > 20_000
+    assert set(report["lines"]) >= {
+        *("oracle", "random", "ours", "gpi-trick", "gpi-full", "gpi-entangled", "dqn", "diayn", "diayn-best-skill")
+    }
+    for ends in report["lines"].values():
+        assert all(0 <= low <= mean <= high <= 1 for mean, low, high in (ends[kind] for kind in CLASSES))
+    assert report["lines"]["oracle"]["agent_hard"][0] == 1
+    config = json.loads((out / "runs" / "dqn" / "config.json").read_text())
+    assert {"settings", "seconds", "device", "version"} <= config.keys()
+    assert config["settings"]["scale"]["seeds"] == [0, 1]
+
+
+def test_figures_are_redrawn_from_their_folders_without_a_run(out, monkeypatch, capsys):
+    (out / "fig4.png").unlink()
+    monkeypatch.setattr("cumulant.experiments.time.perf_counter", lambda: pytest.fail("something was run"))
+    assert main(["reproduce", "fig4", "--smoke", "--out", str(out), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["lines"].keys() >= {"ours", "dqn"}
+    assert not printed.err
+    assert (out / "fig4.png").exists()
+
+
+def test_the_other_figures_share_its_runs(out, capsys):
+    assert main(["reproduce", "sample-complexity", "--smoke", "--out", str(out)]) == 0
+    assert "tasks" in capsys.readouterr().out
+    assert (out / "sample-complexity.png").exists()
+    assert main(["reproduce", "fig5", "--smoke", "--out", str(out), "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["lines"]
+    assert {"gpi-trick", "gpi-trick-5-bins", "gpi-trick-7-bins", "gpi-trick-7-bins-aligned"} <= lines.keys()
+    only = ["--only", "dqn-search-base", "dqn-search-raw-input"]
+    assert main(["reproduce", "dqn-search", "--smoke", "--out", str(out), "--json", *only]) == 0
+    assert list(json.loads(capsys.readouterr().out)["lines"]) == only[1:]
+
+
+def test_a_folder_of_other_settings_and_unknown_parts_are_refused(out, capsys):
+    assert main(["reproduce", "fig4", "--out", str(out)]) == 2
+    assert "other settings" in capsys.readouterr().err
+    assert main(["reproduce", "fig5", "--only", "nothing", "--out", str(out)]) == 2
+    assert "has no part 'nothing'" in capsys.readouterr().err
+    (out / "runs" / "dqn" / "metrics.jsonl").write_text("half a li")
+    assert main(["reproduce", "sample-complexity", "--smoke", "--out", str(out)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_every_part_of_every_figure_is_known():
+    from cumulant.experiments import PARTS
+
+    assert {part for parts in FIGURES.values() for part in parts} == set(PARTS)
