@@ -1,6 +1,7 @@
 """Goal, start and seed → an episode with everything there is to show of it."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -77,13 +78,13 @@ class Theatre:
         yield lambda: (self.episode(few, 0, None, "committed"), self.step(few, here, 0))
         yield lambda: self.psi(here, 0)
         for method in METHODS[1:]:
-            yield lambda method=method: self.episode(few, 0, None, method)
+            yield partial(self.episode, few, 0, None, method)
         for method in METHODS:
-            yield lambda method=method: self.outcomes(few, 0, method)
+            yield partial(self.outcomes, few, 0, method)
         yield lambda: self.teach(self.aim(f"{self.world.objects[0]} x 1/6"), 0)
         yield lambda: self.film("", self.episode(few, 0, None, "committed"))
         for method in METHODS[:2]:
-            yield lambda method=method: self.episode(many, 0, None, method)
+            yield partial(self.episode, many, 0, None, method)
 
     def aim(self, phrase: str, w: Float[np.ndarray, "c k m"] | None = None) -> Aim:
         """The goal that a phrase means; learnt weights may take the place of the phrase's own."""
@@ -171,7 +172,7 @@ def _holds(aim: Aim, seen: Float[np.ndarray, "states k"]) -> Bool[np.ndarray, "s
 
 
 def _reached(holds: Bool[np.ndarray, "states c k"]) -> Bool[np.ndarray, " states"]:
-    return np.asarray(holds.all(axis=2).any(axis=1))
+    return np.any(np.all(holds, axis=2), axis=1)
 
 
 def _ending(reached: Bool[np.ndarray, " states"]) -> tuple[bool, int]:

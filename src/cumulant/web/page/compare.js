@@ -1,0 +1,91 @@
+// The same start and goal for four players side by side, then their success over many starts as it accumulates.
+
+import { call } from "./api.js";
+import { draw } from "./arena.js";
+import { element } from "./mind.js";
+import { Player } from "./player.js";
+
+const METHODS = {
+  committed: "Committed GPI",
+  plain: "Plain GPI",
+  oracle: "Oracle",
+  random: "Random",
+};
+const EPISODES = 200;
+
+export class Compare {
+  constructor(world, button, box) {
+    this.world = world;
+    this.run = 0; // a newer run makes the older ones stop
+    this.panels = Object.fromEntries(Object.keys(METHODS).map((name) => [name, panel(name)]));
+    box.replaceChildren(...Object.values(this.panels).map((one) => one.figure));
+    this.button = button;
+  }
+
+  stop() {
+    this.run++;
+    Object.values(this.panels).forEach((one) => one.player?.pause());
+  }
+
+  async start(request, goal, speed) {
+    this.stop();
+    const run = this.run;
+    await Promise.all(Object.keys(METHODS).map((method) => this.watch({ ...request, method }, goal, speed, run)));
+    const { phrase, weights, seed } = request;
+    const tally = Object.fromEntries(Object.keys(METHODS).map((method) => [method, { solved: 0, steps: 0, played: 0 }]));
+    for (let done = 0; done < EPISODES; ) {
+      const rest = Object.keys(METHODS).filter((method) => !this.panels[method].refused);
+      const results = await Promise.all(rest.map(async (method) => {
+        return [method, await call("evaluate", { phrase, weights, seed: (seed + done) % 2 ** 32, method })];
+      }));
+      if (run !== this.run) return;
+      results.forEach(([method, outcome]) => this.count(method, tally[method], outcome));
+      done += results[0][1].success.length;
+    }
+  }
+
+  async watch(request, goal, speed, run) {
+    const one = this.panels[request.method];
+    one.note.textContent = "…";
+    one.refused = false;
+    one.bar.value = 0;
+    try {
+      const episode = await call("episode", request);
+      if (run !== this.run) return;
+      const clause = goal.clauses.length === 1 ? goal.clauses[0] : [];
+      one.player = new Player((positions) => draw(one.canvas, this.world, positions, clause, goal.bins), (player) => {
+        const end = episode.success ? `solved in ${player.last} steps` : "not solved";
+        one.verdict.textContent = player.ended ? end : `step ${player.t}`;
+        one.verdict.className = player.ended ? (episode.success ? "good" : "bad") : "";
+      });
+      one.player.speed = speed;
+      one.player.load(episode.positions);
+    } catch (problem) {
+      one.refused = true;
+      one.verdict.textContent = "";
+      one.note.textContent = problem.message;
+    }
+  }
+
+  count(method, tally, { success, steps }) {
+    success.forEach((solved, i) => {
+      tally.played++;
+      tally.solved += solved;
+      tally.steps += solved ? steps[i] : 0;
+    });
+    const { bar, note } = this.panels[method];
+    bar.value = tally.solved / tally.played;
+    const mean = tally.solved ? `, ${(tally.steps / tally.solved).toFixed(1)} steps` : "";
+    note.textContent = `${((100 * tally.solved) / tally.played).toFixed(1)} % of ${tally.played}${mean}`;
+  }
+}
+
+function panel(method) {
+  const canvas = element("canvas", { role: "img", ariaLabel: `${METHODS[method]} playing` });
+  const verdict = element("span");
+  const note = element("span", { className: "note" }, "not played yet");
+  const bar = element("meter", { min: 0, max: 1, value: 0, ariaLabel: `Success of ${METHODS[method]}` });
+  const name = element("strong", {}, METHODS[method]);
+  const line = element("span", { className: "line" }, name, verdict);
+  return { canvas, verdict, note, bar, figure: element("figure", {}, canvas, element("figcaption", {}, line, bar, note)) };
+}
