@@ -27,6 +27,15 @@ export class Compare {
     Object.values(this.panels).forEach((one) => one.player?.pause());
   }
 
+  /** Another goal or start: nothing is known of it yet. */
+  reset(positions, goal) {
+    this.stop();
+    Object.values(this.panels).forEach(({ canvas, verdict, bar, note }) => {
+      draw(canvas, this.world, positions, wish(goal), goal.bins);
+      [verdict.textContent, bar.value, note.textContent] = ["", 0, "not played yet"];
+    });
+  }
+
   async start(request, goal, speed) {
     this.stop();
     const run = this.run;
@@ -52,10 +61,9 @@ export class Compare {
     try {
       const episode = await call("episode", request);
       if (run !== this.run) return;
-      const clause = goal.clauses.length === 1 ? goal.clauses[0] : [];
-      one.player = new Player((positions) => draw(one.canvas, this.world, positions, clause, goal.bins), (player) => {
+      one.player = new Player((positions) => draw(one.canvas, this.world, positions, wish(goal), goal.bins), (player) => {
         const end = episode.success ? `solved in ${player.last} steps` : "not solved";
-        one.verdict.textContent = player.ended ? end : `step ${player.t}`;
+        one.verdict.textContent = player.ended ? end : `step ${player.t} of ${player.last}`;
         one.verdict.className = player.ended ? (episode.success ? "good" : "bad") : "";
       });
       one.player.speed = speed;
@@ -82,10 +90,15 @@ export class Compare {
 
 function panel(method) {
   const canvas = element("canvas", { role: "img", ariaLabel: `${METHODS[method]} playing` });
-  const verdict = element("span");
+  const verdict = element("span", {}, "");
   const note = element("span", { className: "note" }, "not played yet");
   const bar = element("meter", { min: 0, max: 1, value: 0, ariaLabel: `Success of ${METHODS[method]}` });
   const name = element("strong", {}, METHODS[method]);
-  const line = element("span", { className: "line" }, name, verdict);
-  return { canvas, verdict, note, bar, figure: element("figure", {}, canvas, element("figcaption", {}, line, bar, note)) };
+  const caption = element("figcaption", {}, name, verdict, bar, note);
+  return { canvas, verdict, note, bar, figure: element("figure", {}, canvas, caption) };
+}
+
+/** The conditions to draw: those of the only clause. */
+function wish(goal) {
+  return goal.clauses.length === 1 ? goal.clauses[0] : [];
 }

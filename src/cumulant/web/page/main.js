@@ -17,7 +17,6 @@ const EXAMPLES = [
   "get the circle to the middle",
   "agent left or square bottom",
   "not (square left or circle top)",
-  "square bottom right and circle top left",
 ];
 const $ = (id) => document.getElementById(id);
 const world = await fetchWorld();
@@ -46,7 +45,7 @@ async function act() {
   }
   problem($("problem"), null);
   link.write(asked);
-  compare.stop();
+  compare.reset(episode.positions[0], goal);
   $("hand").hidden = true;
   player.load(episode.positions, !matchMedia("(prefers-reduced-motion: reduce)").matches);
 }
@@ -81,6 +80,10 @@ function hand() {
   asked.start = player.positions;
   $("arena").focus();
   act();
+}
+
+function random() {
+  return Math.floor(10_000 * Math.random());
 }
 
 function thought(t) {
@@ -119,7 +122,7 @@ function following(mind, t) {
 function verdict(ended) {
   const text = steps
     ? episode.success ? `You did it in ${steps} steps` : "You are playing"
-    : !ended ? "" : episode.success ? `Solved in ${player.last} steps` : `Not solved in ${player.last} steps`;
+    : !ended ? "" : episode.success ? (player.last ? `Solved in ${player.last} steps` : "Already so") : `Not solved in ${player.last} steps`;
   if ($("verdict").textContent !== text) $("verdict").textContent = text;
   $("verdict").className = `verdict ${episode.success ? "good" : steps ? "" : "bad"}`;
 }
@@ -151,7 +154,10 @@ async function learn() {
   if (!teach.phrase) return void ($("lesson").textContent = "Paint a region first.");
   $("learn").disabled = true;
   try {
-    await ask(teach.phrase, await teach.learn(asked.seed));
+    const weights = await teach.learn(asked.seed);
+    Object.assign(asked, { seed: random(), start: null });
+    player.seek(0); // so that the new start, not this state, is where it acts from
+    await ask(teach.phrase, weights);
     $("lesson").textContent += ". Acting on it above.";
   } catch (error) {
     $("lesson").textContent = error.message;
@@ -170,7 +176,7 @@ $("play").onclick = () => (player.playing ? player.pause() : player.play());
 $("step").onclick = () => (player.pause(), player.seek(player.t + 1));
 $("replay").onclick = () => (player.seek(0), player.play());
 $("dice").onclick = () => {
-  Object.assign(asked, { seed: Math.floor(10_000 * Math.random()), start: null });
+  Object.assign(asked, { seed: random(), start: null });
   act();
 };
 $("time").oninput = () => (player.pause(), player.seek(Number($("time").value)));

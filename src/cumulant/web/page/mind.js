@@ -35,23 +35,19 @@ export class Grid {
     table.replaceChildren(element("caption", { className: "hidden" }, caption), element("tbody", {}, ...rows));
   }
 
-  /** Everything in a unit of its own: bins where φ is 1, weights [k][m], a thought (or none). */
-  show({ bins = null, weights = null, thought = null }) {
+  /** Bins where φ is 1, weights [k][m], a thought; the numbers are the thought's values if no others are given. */
+  show({ bins = null, weights = null, thought = null, numbers = thought?.values }) {
     const most = Math.max(1e-6, ...(weights ?? []).flat());
+    const largest = Math.max(1e-6, ...(numbers ?? []).flat());
     this.cells.forEach((row, i) => row.forEach(({ cell, number, bar }, j) => {
       const share = weights ? Math.max(0, weights[i][j]) / most : 0;
       cell.classList.toggle("here", bins?.[i] === j);
       cell.classList.toggle("followed", thought?.feature === i && thought?.bin === j);
       cell.classList.toggle("wanted", share > 0.02);
       cell.style.setProperty("--w", share.toFixed(3));
-      const value = thought?.values[i][j];
-      number.textContent = value === undefined ? (weights && !thought ? weights[i][j].toFixed(2) : "") : value.toFixed(2);
-      bar.style.width = `${100 * Math.min(1, Math.max(0, (value ?? 0) / this.scale(thought)))}%`;
+      number.textContent = numbers?.[i][j].toFixed(2) ?? "";
+      bar.style.width = `${(100 * Math.max(0, numbers?.[i][j] ?? 0)) / largest}%`;
     }));
-  }
-
-  scale(thought) {
-    return thought ? Math.max(1e-6, ...thought.values.flat()) : 1;
   }
 }
 

@@ -46,7 +46,7 @@ export class Player {
     let before = performance.now();
     const tick = (now) => {
       if (!this.playing) return;
-      this.advance(Math.min(now - before, 250) / 1000);
+      this.advance(Math.min(Math.max(now - before, 0), 250) / 1000); // a frame may date from before the call
       before = now;
       if (this.playing) requestAnimationFrame(tick);
     };

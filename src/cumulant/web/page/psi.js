@@ -1,7 +1,7 @@
 // Heat maps of Ψ for one state and action: as learnt, by the Lemma, and as it comes out when every policy is played.
 
 import { call } from "./api.js";
-import { binName, element } from "./mind.js";
+import { binName, element, swatch } from "./mind.js";
 
 const MAPS = { learnt: "Learnt", lemma: "The Lemma's value", played: "As played" };
 const CELL = 14; // pixels, before the screen scales them
@@ -15,8 +15,17 @@ export class PsiView {
     action.append(...world.actions.map((name, i) => element("option", { value: i }, name)));
     this.canvases = Object.fromEntries(Object.keys(MAPS).map((name) => [name, this.map(name)]));
     maps.append(...Object.entries(MAPS).map(([name, title]) => {
-      return element("figure", {}, element("figcaption", {}, title), this.canvases[name]);
+      const caption = element("figcaption", {}, title);
+      return element("figure", {}, caption, this.axis("columns"), this.axis("rows"), this.canvases[name]);
     }));
+  }
+
+  axis(direction) {
+    const names = this.world.features.map((feature) => {
+      const [name, axis] = feature.split("_");
+      return element("span", {}, swatch(this.world.sprites.find((one) => one.name === name)), axis === "x" ? "↔" : "↕");
+    });
+    return element("div", { className: `axis ${direction}`, ariaHidden: "true" }, ...names);
   }
 
   map(name) {

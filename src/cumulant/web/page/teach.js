@@ -43,7 +43,7 @@ export class Teach {
     const { lessons } = await call("teach", { phrase: this.phrase, seed });
     for (const { steps, rewarded, weights } of lessons) {
       this.lesson.textContent = `${steps} labelled steps, ${rewarded} of them rewarded`;
-      this.grid.show({ weights });
+      this.grid.show({ weights, numbers: weights });
       await new Promise((resolve) => setTimeout(resolve, PAUSE));
     }
     return lessons.at(-1).weights;
