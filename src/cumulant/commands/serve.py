@@ -1,8 +1,10 @@
 """`cumulant serve`."""
 
+import contextlib
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +24,7 @@ class Serve:
 
     def run(self) -> None:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""
-        for stop in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(stop, lambda *_: sys.exit(0))
-        with _listening(self.host, self.port) as listening:
+        with _stopping_quietly(), _listening(self.host, self.port) as listening:
             try:
                 import uvicorn
 
@@ -52,6 +52,17 @@ class Serve:
                 server_header=False,
             )
             uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _stopping_quietly() -> Iterator[None]:
+    """Being asked to stop is no error, whether the server is up already or still on its way."""
+    before = {stop: signal.signal(stop, lambda *_: sys.exit(0)) for stop in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -14,12 +14,12 @@ const METHODS = {
 const EPISODES = 200;
 
 export class Compare {
-  constructor(world, button, box) {
+  constructor(world, box) {
     this.world = world;
     this.run = 0; // a newer run makes the older ones stop
     this.panels = Object.fromEntries(Object.keys(METHODS).map((name) => [name, panel(name)]));
     box.replaceChildren(...Object.values(this.panels).map((one) => one.figure));
-    this.button = button;
+    new ResizeObserver(() => this.redraw()).observe(box); // a hidden tab has no size to draw in
   }
 
   stop() {
@@ -30,16 +30,24 @@ export class Compare {
   /** Another goal or start: nothing is known of it yet. */
   reset(positions, goal) {
     this.stop();
-    Object.values(this.panels).forEach(({ canvas, verdict, bar, note }) => {
-      draw(canvas, this.world, positions, wish(goal), goal.bins);
-      [verdict.textContent, bar.value, note.textContent] = ["", 0, "not played yet"];
+    this.goal = goal;
+    Object.values(this.panels).forEach((one) => {
+      one.shown = positions;
+      [one.verdict.textContent, one.bar.value, one.note.textContent] = ["", 0, "not played yet"];
     });
+    this.redraw();
   }
 
-  async start(request, goal, speed) {
+  redraw() {
+    const { clauses, bins } = this.goal ?? { clauses: [] };
+    const wish = clauses.length === 1 ? clauses[0] : [];
+    Object.values(this.panels).forEach((one) => one.shown && draw(one.canvas, this.world, one.shown, wish, bins));
+  }
+
+  async start(request, speed) {
     this.stop();
     const run = this.run;
-    await Promise.all(Object.keys(METHODS).map((method) => this.watch({ ...request, method }, goal, speed, run)));
+    await Promise.all(Object.keys(METHODS).map((method) => this.watch({ ...request, method }, speed, run)));
     const { phrase, weights, seed } = request;
     const tally = Object.fromEntries(Object.keys(METHODS).map((method) => [method, { solved: 0, steps: 0, played: 0 }]));
     for (let done = 0; done < EPISODES; ) {
@@ -53,7 +61,7 @@ export class Compare {
     }
   }
 
-  async watch(request, goal, speed, run) {
+  async watch(request, speed, run) {
     const one = this.panels[request.method];
     one.note.textContent = "…";
     one.refused = false;
@@ -61,7 +69,11 @@ export class Compare {
     try {
       const episode = await call("episode", request);
       if (run !== this.run) return;
-      one.player = new Player((positions) => draw(one.canvas, this.world, positions, wish(goal), goal.bins), (player) => {
+      const show = (positions) => {
+        one.shown = positions;
+        this.redraw();
+      };
+      one.player = new Player(show, (player) => {
         const end = episode.success ? `solved in ${player.last} steps` : "not solved";
         one.verdict.textContent = player.ended ? end : `step ${player.t} of ${player.last}`;
         one.verdict.className = player.ended ? (episode.success ? "good" : "bad") : "";
@@ -96,9 +108,4 @@ function panel(method) {
   const name = element("strong", {}, METHODS[method]);
   const caption = element("figcaption", {}, name, verdict, bar, note);
   return { canvas, verdict, note, bar, figure: element("figure", {}, canvas, caption) };
-}
-
-/** The conditions to draw: those of the only clause. */
-function wish(goal) {
-  return goal.clauses.length === 1 ? goal.clauses[0] : [];
 }

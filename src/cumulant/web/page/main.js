@@ -28,7 +28,7 @@ let latest = 0; // a newer question makes older answers void
 
 const grid = new Grid($("grid"), world, "Every policy: whether its sprite is there, whether it is wanted, its value");
 const player = new Player(show, changed);
-const compare = new Compare(world, $("run-compare"), $("players"));
+const compare = new Compare(world, $("players"));
 const teach = new Teach(world, { sprites: $("taught-sprite"), paint: $("paint"), lesson: $("lesson"), table: $("learnt") });
 const psi = new PsiView(world, { maps: $("maps"), action: $("psi-action"), note: $("psi-note") });
 
@@ -186,7 +186,7 @@ $("gif").onclick = saveGif;
 $("hand").onclick = hand;
 $("learn").onclick = learn;
 $("wipe").onclick = () => teach.clear();
-$("run-compare").onclick = () => compare.start(asked, goal, player.speed);
+$("run-compare").onclick = () => compare.start(asked, player.speed);
 $("psi-action").onchange = () => psi.show(player.positions);
 tabs(document.querySelector("[role=tablist]"), () => $("psi").hidden || psi.show(player.positions));
 dragging($("arena"), world, {
