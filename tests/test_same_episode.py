@@ -12,7 +12,11 @@ from cumulant import Library, play, reached
 from cumulant.cli import main
 from cumulant.gymnasium_envs import SpriteworldEnv
 
-PHRASES = ("square top left and circle right", "not (square left or circle top)", "agent x 2/7 or circle y 1/7")
+EPISODES = (
+    ("square top left and circle right", 3),
+    ("not (square left or circle top)", 1),
+    ("agent x 2/7 or circle y 1/7", 2**32 - 1),
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def in_gymnasium(library, phrase, seed):
     env, policy = SpriteworldEnv(phrase), library.policy(phrase)
     _, key = jax.random.split(jax.random.key(seed))
     obs, _ = env.reset(seed=seed)
-    memory, seen, actions = policy.begin(obs), [obs], []
+    memory, seen, actions = policy.begin(jnp.asarray(obs)), [obs], []
     act = jax.jit(policy.act)
     for key_act in jax.random.split(key, library.world.max_steps):
         memory, action = act(memory, obs, key_act)
@@ -55,7 +59,7 @@ def on_the_page(address, phrase, seed):
     return answer["positions"], answer["actions"]
 
 
-@pytest.mark.parametrize(("phrase", "seed"), [(phrase, seed) for phrase in PHRASES for seed in (1, 2**32 - 1)])
+@pytest.mark.parametrize(("phrase", "seed"), EPISODES)
 def test_a_phrase_and_a_seed_mean_one_episode_everywhere(library, address, tmp_path, capsys, phrase, seed):
     seen, actions = in_python(library, phrase, seed)
     assert len(actions) > 0

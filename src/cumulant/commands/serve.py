@@ -40,6 +40,7 @@ class Serve:
             except Unreadable as error:
                 raise BadInput(str(error)) from None
             next(theatre.rehearsals())()  # compiled before anybody is let in
+            listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
             print(f"Cumulant is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C stops it)", flush=True)
             config = uvicorn.Config(
@@ -72,8 +73,12 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
     except OSError as error:
         raise BadInput(f"cannot listen on {host} port {port}: {error.strerror}") from None
     return listening

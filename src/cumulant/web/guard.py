@@ -35,7 +35,7 @@ class Bucket:
         """Full at first."""
         self.clock, self.level, self.at = clock, _BURST, clock()
 
-    def wait(self, cost: float) -> float:
+    def wait(self, cost: int) -> float:
         """Take `cost` if there is enough, and return 0; otherwise the seconds until there is."""
         now = self.clock()
         self.level, self.at = min(_BURST, self.level + (now - self.at) * _RATE), now

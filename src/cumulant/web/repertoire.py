@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel
 
+from cumulant.gpi import Thought
 from cumulant.language import LanguageError
 from cumulant.renderer import AGENT_RADIUS, default_look
 from cumulant.shapes import outline
@@ -31,7 +32,7 @@ class Offer(NamedTuple):
     request: type[BaseModel]
     reply: type[BaseModel]
     answer: Callable[[Theatre, Any], BaseModel]
-    cost: float  # relative to the cheapest, for rate limits
+    cost: int  # relative to the cheapest, for rate limits
 
 
 def world_of(stage: Theatre) -> schemas.World:
@@ -149,22 +150,22 @@ def _told(aim: Aim, episode: theatre.Episode) -> schemas.Episode:
     """An episode in the API's words. Positions are exact: a page that sends them back gets the same episode."""
     conditions = [[aim.task.coordinates.index(name) for name, _ in clause] for clause in aim.task.conditions()]
     bits = [episode.met[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)]
-    thoughts = episode.thoughts
     return schemas.Episode(
         positions=episode.observations.tolist(),
         bins=episode.bins.tolist(),
         met=np.stack(bits, axis=1).tolist(),
         actions=episode.actions.tolist(),
-        thoughts=None if thoughts is None else [_thought(*each) for each in zip(*thoughts, strict=True)],
+        thoughts=None if episode.thoughts is None else _thoughts(episode.thoughts),
         success=episode.success,
     )
 
 
-def _thought(clause: np.ndarray, feature: np.ndarray, bin: np.ndarray, values: np.ndarray) -> schemas.Thought:
-    return schemas.Thought(clause=int(clause), feature=int(feature), bin=int(bin), values=_rounded(values))
+def _thoughts(had: Thought) -> list[schemas.Thought]:
+    each = zip(had.clause.tolist(), had.feature.tolist(), had.bin.tolist(), _rounded(had.values), strict=True)
+    return [schemas.Thought(clause=c, feature=i, bin=j, values=values) for c, i, j, values in each]
 
 
-def _rounded(values: np.ndarray) -> list:
+def _rounded(values: Any) -> list:
     return np.asarray(values, np.float64).round(4).tolist()
 
 

@@ -63,7 +63,7 @@ class House:
         for work in self.theatre.rehearsals():
             await self.compute(work)
 
-    def charge(self, request: Request, cost: float) -> None:
+    def charge(self, request: Request, cost: int) -> None:
         """Refuse an address that asks too often."""
         wait = self.buckets.of(request.client.host if request.client else "").wait(cost)
         if wait:

@@ -91,7 +91,7 @@ class Theatre:
         task = self.library.task(phrase)
         size = next(size for size in _CLAUSES if size >= len(task.clauses))
         table = task.table(size)
-        own = rollouts.goal_weights(table, self.library.config.bins) if w is None else _padded(w, size)
+        own = rollouts.goal_weights(jnp.asarray(table), self.library.config.bins) if w is None else _padded(w, size)
         return Aim(task, np.asarray(own), table)
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
@@ -157,7 +157,7 @@ class Theatre:
             return oracle_policy, jnp.asarray(aim.table)
         if method == "random":
             return random_policy, jnp.zeros((1, 1, 1), bool)
-        return self.library.gpi(method == "committed"), aim.weights
+        return self.library.gpi(method == "committed"), jnp.asarray(aim.weights)
 
 
 def _padded(w: Float[np.ndarray, "c k m"], clauses: int) -> Float[np.ndarray, "size k m"]:
