@@ -1,9 +1,9 @@
 """`cumulant serve`."""
 
 import contextlib
+import os
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +57,11 @@ class Serve:
 
 @contextlib.contextmanager
 def _stopping_quietly() -> Iterator[None]:
-    """Being asked to stop is no error, whether the server is up already or still on its way."""
-    before = {stop: signal.signal(stop, lambda *_: sys.exit(0)) for stop in (signal.SIGINT, signal.SIGTERM)}
+    """Being asked to stop is no error, whether the server is still on its way or has just shut down.
+
+    An exception from a handler can get lost where libraries are imported and compiled, and nothing is left to tidy up.
+    """
+    before = {stop: signal.signal(stop, lambda *_: os._exit(0)) for stop in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
