@@ -39,7 +39,7 @@ def world_of(stage: Theatre) -> schemas.World:
     """The world, as a page draws it."""
     world, look = stage.world, default_look(stage.world)
     colours = [_hex(look.agent), *(_hex(colour) for colour in look.objects)]
-    outlines = [[], *(outline(name) for name in world.objects)]
+    outlines = [[], *([list(corner) for corner in outline(name)] for name in world.objects)]
     drawn = zip(world.sprites, colours, outlines, strict=True)
     return schemas.World(
         sprites=[schemas.Sprite(name=name, colour=colour, outline=corners) for name, colour, corners in drawn],
@@ -118,7 +118,9 @@ def _aim(stage: Theatre, goal: Goal) -> Aim:
     try:
         return stage.aim(goal.phrase, w)
     except LanguageError as error:
-        raise Refused(Problem(message=str(error), span=error.span, suggestion=error.suggestion)) from None
+        raise Refused(
+            Problem(message=str(error), span=error.span and list(error.span), suggestion=error.suggestion)
+        ) from None
 
 
 def _aim_for(stage: Theatre, request: schemas.EpisodeRequest | schemas.EvaluateRequest) -> Aim:

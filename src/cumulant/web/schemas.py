@@ -137,7 +137,7 @@ class Sprite(Message):
 
     name: str
     colour: str
-    outline: list[tuple[float, float]]
+    outline: list[list[float]]  # [corners, 2]
 
 
 class World(Message):
@@ -157,7 +157,7 @@ class Problem(Message):
     """What is wrong with a request. For a phrase: where (`span`), and what could stand there instead."""
 
     message: str
-    span: tuple[int, int] | None = None
+    span: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     suggestion: str = ""
 
 
