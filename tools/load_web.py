@@ -49,7 +49,9 @@ async def load(address: str, pid: int, viewers: int, seconds: float) -> dict:
     """One viewer for five seconds, then all of them."""
     alone, latencies, _ = await watch(address, time.monotonic() + 5)
     until = time.monotonic() + seconds
-    *watched, memory = await asyncio.gather(*(watch(address, until) for _ in range(viewers)), sample_memory(pid, until))
+    viewing = [asyncio.create_task(watch(address, until)) for _ in range(viewers)]
+    memory = await sample_memory(pid, until)
+    watched = [await viewer for viewer in viewing]
     everyone = sorted(latency for _, each, _ in watched for latency in each)
     return {
         "one_viewer": {
