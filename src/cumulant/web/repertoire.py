@@ -118,9 +118,8 @@ def _aim(stage: Theatre, goal: Goal) -> Aim:
     try:
         return stage.aim(goal.phrase, w)
     except LanguageError as error:
-        raise Refused(
-            Problem(message=str(error), span=error.span and list(error.span), suggestion=error.suggestion)
-        ) from None
+        span = error.span and list(error.span)
+        raise Refused(Problem(message=str(error), span=span, suggestion=error.suggestion)) from None
 
 
 def _aim_for(stage: Theatre, request: schemas.EpisodeRequest | schemas.EvaluateRequest) -> Aim:
