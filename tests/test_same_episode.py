@@ -12,7 +12,6 @@ from cumulant import Library, play, reached
 from cumulant.cli import main
 from cumulant.gymnasium_envs import SpriteworldEnv
 
-pytestmark = pytest.mark.xdist_group("web")
 EPISODES = (
     ("square top left and circle right", 3),
     ("not (square left or circle top)", 1),

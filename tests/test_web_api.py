@@ -26,7 +26,6 @@ from cumulant.web.repertoire import OFFERS
 from cumulant.web.server import create_app
 from stage import serving
 
-pytestmark = pytest.mark.xdist_group("web")  # what the server compiles is compiled once
 PHRASE = "square top left and circle right"
 
 
