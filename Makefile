@@ -11,6 +11,7 @@ demo: $(VENV)/.core
 	$(BIN)/cumulant demo
 
 test: lint
+	tools/install_chromium.sh
 	$(BIN)/pytest
 
 lint: $(VENV)/.dev

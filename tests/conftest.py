@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from jaxtyping import Array, Float
@@ -48,3 +49,19 @@ class Sliders:
 
     def features(self, state):
         return state.place
+
+
+@pytest.fixture(scope="session")
+def theatre():
+    from stage import shipped_theatre  # only the tests of the web need what it imports
+
+    return shipped_theatre()
+
+
+@pytest.fixture(scope="session")
+def address(theatre):
+    from cumulant.web.server import create_app
+    from stage import serving
+
+    with serving(create_app(theatre, rehearse=False)) as address:
+        yield address

@@ -94,6 +94,9 @@ def test_explain_in_a_process_of_its_own():
         (["solve", "--reward", "test_cli:corner", "--budget", "-1"], "--budget must be at least 1"),
         (["inspect", "--library", "/nowhere"], "/nowhere holds no config.json"),
         (["reproduce", "nothing"], "invalid choice 'nothing'"),
+        (["serve", "--port", "65536"], "a port lies between 0 and 65535, but is 65536"),
+        (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
+        (["serve", "--port", "0", "--library", "/nowhere"], "/nowhere holds no config.json"),
         (["demo", "--out", "/dev/null/folder"], "cannot write to /dev/null/folder"),
     ],
 )
@@ -110,7 +113,7 @@ def test_bad_input_is_one_clear_line_and_status_2(args, message, capsys):
 def test_help_teaches_every_command():
     done = cli("--help")
     assert done.returncode == 0
-    commands = "demo solve explain pretrain evaluate inspect reproduce bench".split()
+    commands = "demo solve serve explain pretrain evaluate inspect reproduce bench".split()
     assert all(command in done.stdout for command in commands)
 
 

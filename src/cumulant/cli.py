@@ -17,6 +17,7 @@ from cumulant.commands.inputs import BadInput
 from cumulant.commands.inspect import Inspect
 from cumulant.commands.pretrain import Pretrain
 from cumulant.commands.reproduce import Reproduce
+from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
 
 _DESCRIPTION = "Play freely once, with no reward; then act on any goal at once, in words or as a reward."
@@ -24,6 +25,7 @@ _DESCRIPTION = "Play freely once, with no reward; then act on any goal at once, 
 Command = (
     Annotated[Demo, subcommand("demo")]
     | Annotated[Solve, subcommand("solve")]
+    | Annotated[Serve, subcommand("serve")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Pretrain, subcommand("pretrain")]
     | Annotated[Evaluate, subcommand("evaluate")]

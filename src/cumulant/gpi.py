@@ -46,13 +46,25 @@ def gpe(
     return own + (present.sum() - present)[:, None, None]
 
 
+def all_values(
+    psi: Float[Array, "k m *cumulants a"], w: Float[Array, "c k m"], phi: Float[Array, "k m"]
+) -> Float[Array, "c k m a"]:
+    """Every policy's value for each clause: what plain GPI goes by."""
+    return jax.vmap(lambda clause: gpe(psi, clause, phi))(w)
+
+
+def own_values(psi: Float[Array, "k m *cumulants a"], w: Float[Array, "c k m"]) -> Float[Array, "c k m a"]:
+    """Every policy's value for its own feature's part of each clause: what committed GPI goes by."""
+    blocks = jnp.einsum("ijiha->ijha", psi) if psi.ndim == 5 else psi
+    return jnp.einsum("ijha,cih->cija", blocks, w)
+
+
 def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) -> Policy:
     """The paper's: in every state the action that is best under the best of all policies."""
 
     def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
         f = features(obs)
-        psi, cumulants = network(f), phi(f, w.shape[-1])
-        q = jax.vmap(lambda clause: gpe(psi, clause, cumulants))(w)
+        q = all_values(network(f), w, phi(f, w.shape[-1]))
         return memory, q.max(axis=(0, 1, 2)).argmax()
 
     return Policy(lambda obs: (), act)
@@ -82,10 +94,8 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
     def assess(obs: Array) -> tuple[Array, Array]:
         """Which features still miss their goals [c, k], and every policy's value for them [c, k, m, a]."""
         f = features(obs)
-        psi = network(f)
-        blocks = jnp.einsum("ijiha->ijha", psi) if psi.ndim == 5 else psi
         at_goal = (w * phi(f, w.shape[-1])).sum(axis=2) >= 0.99 * highest
-        return conditions & ~at_goal, jnp.einsum("ijha,cih->cija", blocks, w)
+        return conditions & ~at_goal, own_values(network(f), w)
 
     def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
         value = q.max(axis=(2, 3)) / highest  # [c, k]; 1 for a goal held for ever
@@ -117,6 +127,15 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
     return Policy(begin, act)
 
 
+class Thought(NamedTuple):
+    """Why GPI took an action."""
+
+    clause: Int[Array, ""]
+    feature: Int[Array, ""]  # of the policy that it followed
+    bin: Int[Array, ""]
+    values: Float[Array, "k m"]  # what every policy's best action is worth for that clause
+
+
 class Gpi(eqx.Module):
     """Makes the policy for a goal, given as weights [c, k, m]: a policy maker for `evaluate`."""
 
@@ -127,3 +146,13 @@ class Gpi(eqx.Module):
     def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:
         """The policy for weights w, whatever the world."""
         return (committed_gpi if self.committed else plain_gpi)(self.network, self.features, w)
+
+    def thought(self, w: Float[Array, "c k m"], obs: Array, memory: Commitment | tuple) -> Thought:
+        """What was in mind when acting on an observation; `memory` is the policy's after it acted."""
+        f = self.features(obs)
+        if isinstance(memory, Commitment):
+            values = own_values(self.network(f), w)[memory.clause].max(axis=2)
+            return Thought(memory.clause, memory.feature, memory.bin, values)
+        values = all_values(self.network(f), w, phi(f, w.shape[-1])).max(axis=3)
+        clause, feature, bin = jnp.unravel_index(values.argmax(), values.shape)
+        return Thought(clause, feature, bin, values[clause])

@@ -52,6 +52,11 @@ def film_of(world: Any, caption: str, episodes: Play) -> Film:
 
 
 def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
+    """Write what `gif` draws."""
+    write_whole(path, gif(films, fps))
+
+
+def gif(films: Sequence[Film], fps: int = 10) -> bytes:
     """Films side by side, at equal pace; each waits on its last frame for the others."""
     last = max(len(film.frames) for film in films) - 1
     pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
@@ -60,7 +65,7 @@ def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
     palette = pictures[-1].quantize(64)  # one palette for all frames: no flicker, and a small file
     images = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     images[0].save(data, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
-    write_whole(path, data.getvalue())
+    return data.getvalue()
 
 
 def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> None:

@@ -30,6 +30,13 @@ _POLYGONS = {
 SHAPES = ("square", "circle", *_POLYGONS)
 
 
+def outline(shape: str) -> list[tuple[float, float]]:
+    """A shape's corners, for those who draw by other means; none for a circle, which has radius 1."""
+    if shape == "square":
+        return [(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]
+    return [(float(x), float(y)) for x, y in _POLYGONS.get(shape, ())]
+
+
 def signed_distance(shape: str, x: Float[Array, "*#points"], y: Float[Array, "*#points"]) -> Float[Array, "*points"]:
     """Distance from each point to the shape's edge, negative inside: [...] → [...]."""
     if shape == "circle":

@@ -117,9 +117,13 @@ class Task:
 
 def reached(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, ""]:
     """Whether features f satisfy the task that `Task.table` describes: [clauses, k, bins], [k] → []."""
-    bins = table.shape[-1]
-    allowed = jnp.take_along_axis(jnp.asarray(table), bin_index(f, bins)[None, :, None], axis=2)
-    return allowed.all(axis=(1, 2)).any()
+    return met(table, f).all(axis=1).any()
+
+
+def met(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, "c k"]:
+    """Which coordinates lie where each clause wants them: [clauses, k, bins], [k] → [clauses, k]."""
+    index = bin_index(f, table.shape[-1])
+    return jnp.take_along_axis(jnp.asarray(table), index[None, :, None], axis=2)[:, :, 0]
 
 
 def members(mask: int) -> tuple[int, ...]:

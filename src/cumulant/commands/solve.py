@@ -1,5 +1,6 @@
 """`cumulant solve`."""
 
+import json as json_text
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,8 +28,9 @@ class Solve:
     library: Path | None = None  # A skill library; by default the one that ships.
     gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
     episodes: int = 200  # Random starts.
-    seed: int = 0  # Of the starts and of the labelled steps.
+    seed: int = 0  # Episode i is that of seed + i; the labelled steps too are the seed's.
     gif: Path | None = None  # Write an episode here.
+    trace: Path | None = None  # Write the seed's own episode here, as JSON: what was seen and what was done.
     json: bool = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
@@ -36,7 +38,8 @@ class Solve:
         import jax
 
         from cumulant.evaluation import summarise
-        from cumulant.policy import play
+        from cumulant.files import write_whole
+        from cumulant.policy import episode_keys, play
         from cumulant.tasks import reached
 
         if bool(self.phrase) == bool(self.reward):
@@ -45,7 +48,6 @@ class Solve:
         at_least("budget", self.budget, 1)
         library, key = library_in(self.library), key_of(self.seed)
         world = library.world
-        key_learn, key_play = jax.random.split(key)
         if self.phrase:
             task = library.task(self.phrase)
             table, w = jax.numpy.asarray(task.table()), library.weights(task)
@@ -55,7 +57,7 @@ class Solve:
                 return reached(table, world.features(state))
         else:
             reward = reward_named(self.reward, library)
-            w = jax.jit(lambda key: library.learn_reward(reward, key, self.budget))(key_learn)
+            w = jax.jit(lambda key: library.learn_reward(reward, key, self.budget))(jax.random.fold_in(key, 0))
             named = {"task": self.reward, "canonical": str(_meaning(library, w)), "budget": self.budget}
 
             def goal(state: Any) -> Any:
@@ -63,8 +65,11 @@ class Solve:
 
         gpi = library.gpi(self.gpi == "committed")
         run = jax.jit(jax.vmap(lambda key: play(world, gpi(world, w), goal, key)))
-        episodes = run(jax.random.split(key_play, self.episodes))
+        episodes = run(episode_keys(self.seed, self.episodes))
         result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
+        if self.trace:
+            usable_folder(self.trace.parent)
+            write_whole(self.trace, json_text.dumps(_trace(world, episodes)).encode())
         if self.gif:
             from cumulant.pictures import film_of, save_gif
 
@@ -77,6 +82,16 @@ class Solve:
         print(f"success {rate_and_steps(result)[0]} over {result.episodes} starts, {rate_and_steps(result)[1]} steps")
         if self.gif:
             print(f"watch {self.gif}")
+
+
+def _trace(world: Any, episodes: Any) -> dict[str, Any]:
+    """The first of several episodes, until its goal or the time limit: observations [t + 1, k] and actions [t]."""
+    import jax
+
+    first = jax.tree.map(lambda leaf: leaf[0], episodes)
+    steps = int(first.steps)
+    seen = jax.vmap(world.observe)(first.states)
+    return {"observations": seen[: steps + 1].tolist(), "actions": first.actions[:steps].tolist()}
 
 
 def _meaning(library: "Library", w: Any) -> "Task":

@@ -1,0 +1,87 @@
+"""`cumulant serve`."""
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cumulant.commands.inputs import BadInput, library_in
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Open a page where you type a goal and watch it being reached, in your browser.
+
+    Try: cumulant serve, and open the address that it prints
+    """
+
+    library: Path | None = None  # A skill library; by default the one that ships.
+    port: int = 8000  # Where to listen; 0 takes a free one.
+    host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in.
+
+    def run(self) -> None:
+        """Serve until told to stop, by Ctrl+C or SIGTERM."""
+        with _stopping_quietly(), _listening(self.host, self.port) as listening:
+            try:
+                import uvicorn
+
+                from cumulant.web.guard import MAX_BYTES, MAX_SESSIONS
+                from cumulant.web.server import create_app
+            except ModuleNotFoundError as error:
+                raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
+            from cumulant.store import Unreadable
+            from cumulant.web.theatre import Theatre
+
+            try:
+                theatre = Theatre(library_in(self.library))
+            except Unreadable as error:
+                raise BadInput(str(error)) from None
+            next(theatre.rehearsals())()  # compiled before anybody is let in
+            listening.listen()  # who comes now waits a moment, and is not turned away
+            host, port = listening.getsockname()[:2]
+            print(f"Cumulant is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C stops it)", flush=True)
+            config = uvicorn.Config(
+                create_app(theatre, self.host),
+                log_level="warning",
+                ws_max_size=MAX_BYTES,
+                ws_per_message_deflate=False,
+                limit_concurrency=2 * MAX_SESSIONS,
+                timeout_graceful_shutdown=2,
+                server_header=False,
+            )
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _stopping_quietly() -> Iterator[None]:
+    """Being asked to stop is no error, whether the server is still on its way or has just shut down.
+
+    An exception from a handler can get lost where libraries are imported and compiled, and nothing is left to tidy up.
+    """
+    before = {stop: signal.signal(stop, lambda *_: os._exit(0)) for stop in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket bound to the address, before anything slow is done."""
+    if not 0 <= port < 2**16:
+        raise BadInput(f"a port lies between 0 and {2**16 - 1}, but is {port}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise BadInput(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    return listening

@@ -1,0 +1,59 @@
+// The server, as functions. Calls go over one socket, which opens when it is needed.
+
+export class Problem extends Error {
+  constructor({ message, span = null, suggestion = "" }) {
+    super(message);
+    this.span = span;
+    this.suggestion = suggestion;
+  }
+}
+
+const LOST = { message: "The connection to the server was lost. Is it still running?" };
+const waiting = new Map(); // id → { resolve, reject }
+let socket = null;
+let lastId = 0;
+
+export async function fetchWorld() {
+  return (await fetch("api/world")).json();
+}
+
+/** Ask for one of the API's offers: parse, episode, step, evaluate, teach, psi. */
+export async function call(kind, request) {
+  const open = await connected();
+  const id = ++lastId;
+  return new Promise((resolve, reject) => {
+    waiting.set(id, { resolve, reject });
+    open.send(JSON.stringify({ id, kind, request }));
+  });
+}
+
+export async function fetchGif(request) {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch("api/gif", { method: "POST", headers, body: JSON.stringify(request) });
+  if (!answer.ok) throw new Problem(await answer.json());
+  return answer.blob();
+}
+
+function connected() {
+  if (socket === null) {
+    const opening = new WebSocket(new URL("api/socket", location.href.replace(/^http/, "ws")));
+    socket = new Promise((resolve, reject) => {
+      opening.onopen = () => resolve(opening);
+      opening.onmessage = (event) => settle(JSON.parse(event.data));
+      opening.onclose = () => {
+        socket = null;
+        reject(new Problem(LOST));
+        waiting.forEach((one) => one.reject(new Problem(LOST)));
+        waiting.clear();
+      };
+    });
+  }
+  return socket;
+}
+
+function settle({ id, reply, problem }) {
+  const one = waiting.get(id);
+  waiting.delete(id);
+  if (problem) one?.reject(new Problem(problem));
+  else one?.resolve(reply);
+}

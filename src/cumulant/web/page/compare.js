@@ -1,0 +1,111 @@
+// The same start and goal for four players side by side, then their success over many starts as it accumulates.
+
+import { call } from "./api.js";
+import { draw } from "./arena.js";
+import { element } from "./mind.js";
+import { Player } from "./player.js";
+
+const METHODS = {
+  committed: "Committed GPI",
+  plain: "Plain GPI",
+  oracle: "Oracle",
+  random: "Random",
+};
+const EPISODES = 200;
+
+export class Compare {
+  constructor(world, box) {
+    this.world = world;
+    this.run = 0; // a newer run makes the older ones stop
+    this.panels = Object.fromEntries(Object.keys(METHODS).map((name) => [name, panel(name)]));
+    box.replaceChildren(...Object.values(this.panels).map((one) => one.figure));
+    new ResizeObserver(() => this.redraw()).observe(box); // a hidden tab has no size to draw in
+  }
+
+  stop() {
+    this.run++;
+    Object.values(this.panels).forEach((one) => one.player?.pause());
+  }
+
+  /** Another goal or start: nothing is known of it yet. */
+  reset(positions, goal) {
+    this.stop();
+    this.goal = goal;
+    Object.values(this.panels).forEach((one) => {
+      one.shown = positions;
+      [one.verdict.textContent, one.bar.value, one.note.textContent] = ["", 0, "not played yet"];
+    });
+    this.redraw();
+  }
+
+  redraw() {
+    const { clauses, bins } = this.goal ?? { clauses: [] };
+    const wish = clauses.length === 1 ? clauses[0] : [];
+    Object.values(this.panels).forEach((one) => one.shown && draw(one.canvas, this.world, one.shown, wish, bins));
+  }
+
+  async start(request, speed) {
+    this.stop();
+    const run = this.run;
+    await Promise.all(Object.keys(METHODS).map((method) => this.watch({ ...request, method }, speed, run)));
+    const { phrase, weights, seed } = request;
+    const tally = Object.fromEntries(Object.keys(METHODS).map((method) => [method, { solved: 0, steps: 0, played: 0 }]));
+    for (let done = 0; done < EPISODES; ) {
+      const rest = Object.keys(METHODS).filter((method) => !this.panels[method].refused);
+      const results = await Promise.all(rest.map(async (method) => {
+        return [method, await call("evaluate", { phrase, weights, seed: (seed + done) % 2 ** 32, method })];
+      }));
+      if (run !== this.run) return;
+      results.forEach(([method, outcome]) => this.count(method, tally[method], outcome));
+      done += results[0][1].success.length;
+    }
+  }
+
+  async watch(request, speed, run) {
+    const one = this.panels[request.method];
+    one.note.textContent = "…";
+    one.refused = false;
+    one.bar.value = 0;
+    try {
+      const episode = await call("episode", request);
+      if (run !== this.run) return;
+      const show = (positions) => {
+        one.shown = positions;
+        this.redraw();
+      };
+      one.player = new Player(show, (player) => {
+        const end = episode.success ? `solved in ${player.last} steps` : "not solved";
+        one.verdict.textContent = player.ended ? end : `step ${player.t} of ${player.last}`;
+        one.verdict.className = player.ended ? (episode.success ? "good" : "bad") : "";
+      });
+      one.player.speed = speed;
+      one.player.load(episode.positions);
+    } catch (problem) {
+      one.refused = true;
+      one.verdict.textContent = "";
+      one.note.textContent = problem.message;
+    }
+  }
+
+  count(method, tally, { success, steps }) {
+    success.forEach((solved, i) => {
+      tally.played++;
+      tally.solved += solved;
+      tally.steps += solved ? steps[i] : 0;
+    });
+    const { bar, note } = this.panels[method];
+    bar.value = tally.solved / tally.played;
+    const mean = tally.solved ? `, ${(tally.steps / tally.solved).toFixed(1)} steps` : "";
+    note.textContent = `${((100 * tally.solved) / tally.played).toFixed(1)} % of ${tally.played}${mean}`;
+  }
+}
+
+function panel(method) {
+  const canvas = element("canvas", { role: "img", ariaLabel: `${METHODS[method]} playing` });
+  const verdict = element("span", {}, "");
+  const note = element("span", { className: "note" }, "not played yet");
+  const bar = element("meter", { min: 0, max: 1, value: 0, ariaLabel: `Success of ${METHODS[method]}` });
+  const name = element("strong", {}, METHODS[method]);
+  const caption = element("figcaption", {}, name, verdict, bar, note);
+  return { canvas, verdict, note, bar, figure: element("figure", {}, canvas, caption) };
+}

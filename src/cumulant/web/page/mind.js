@@ -1,0 +1,76 @@
+// What the agent has in mind: the followed policy, the goal's clauses, and the k × m grid of φ, w and Q.
+
+const WORDS = { x: ["left", "centre", "right"], y: ["bottom", "middle", "top"] };
+
+/** The name of a bin of a feature such as "square_x". */
+export function binName(world, feature, bin) {
+  const axis = feature.split("_").pop();
+  return world.bins === 3 ? WORDS[axis][bin] : `${bin + 1}/${world.bins}`;
+}
+
+export function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/** A coloured mark for a sprite, in its shape's colour. */
+export function swatch(sprite) {
+  const mark = element("span", { className: sprite.outline.length ? "swatch" : "swatch round" });
+  mark.style.background = sprite.colour;
+  mark.classList.toggle("eye", sprite.name === "agent");
+  return mark;
+}
+
+export class Grid {
+  constructor(table, world, caption) {
+    this.world = world;
+    this.cells = world.features.map((feature) => [...Array(world.bins).keys()].map((bin) => cell(world, feature, bin)));
+    const rows = world.features.map((feature, i) => {
+      const [name, axis] = feature.split("_");
+      const sprite = world.sprites.find((one) => one.name === name);
+      const head = element("th", { scope: "row" }, swatch(sprite), `${name} ${axis === "x" ? "↔" : "↕"}`);
+      return element("tr", {}, head, ...this.cells[i].map((one) => one.cell));
+    });
+    table.replaceChildren(element("caption", { className: "hidden" }, caption), element("tbody", {}, ...rows));
+  }
+
+  /** Bins where φ is 1, weights [k][m], a thought; the numbers are the thought's values if no others are given. */
+  show({ bins = null, weights = null, thought = null, numbers = thought?.values }) {
+    const most = Math.max(1e-6, ...(weights ?? []).flat());
+    const largest = Math.max(1e-6, ...(numbers ?? []).flat());
+    this.cells.forEach((row, i) => row.forEach(({ cell, number, bar }, j) => {
+      const share = weights ? Math.max(0, weights[i][j]) / most : 0;
+      cell.classList.toggle("here", bins?.[i] === j);
+      cell.classList.toggle("followed", thought?.feature === i && thought?.bin === j);
+      cell.classList.toggle("wanted", share > 0.02);
+      cell.style.setProperty("--w", share.toFixed(3));
+      number.textContent = numbers?.[i][j].toFixed(2) ?? "";
+      bar.style.width = `${(100 * Math.max(0, numbers?.[i][j] ?? 0)) / largest}%`;
+    }));
+  }
+}
+
+function cell(world, feature, bin) {
+  const number = element("span", { className: "number" });
+  const bar = element("span", { className: "bar" });
+  const word = element("span", { className: "word" }, binName(world, feature, bin));
+  return { cell: element("td", {}, word, number, bar), number, bar };
+}
+
+/** The goal as alternatives of conditions; `met` are bits, one number a clause. */
+export function showClauses(box, world, clauses, met, followed) {
+  const lists = clauses.map((clause, c) => {
+    const items = clause.map((condition, i) => {
+      const done = Boolean(met?.[c] & (1 << i));
+      const sprite = world.sprites.find((one) => one.name === condition.sprite);
+      const said = element("span", { className: "hidden" }, done ? " – reached" : " – not yet");
+      return element("li", { className: done ? "done" : "" }, swatch(sprite), `${condition.sprite} ${condition.words}`, said);
+    });
+    if (!items.length) items.push(element("li", { className: "done" }, "anything"));
+    return element("ul", { className: c === followed && clauses.length > 1 ? "current" : "" }, ...items);
+  });
+  const parts = lists.slice(0, 8).flatMap((list, i) => (i ? [element("span", { className: "or" }, "or"), list] : [list]));
+  if (lists.length > 8) parts.push(element("span", { className: "or" }, `or ${lists.length - 8} more`));
+  box.replaceChildren(...parts);
+}

@@ -1,0 +1,90 @@
+// Teach by reward: paint a region for a sprite; what is sent is the region as a phrase, of which only rewards are used.
+
+import { call } from "./api.js";
+import { element, Grid, swatch } from "./mind.js";
+
+const CELLS = 6; // a side
+const PAUSE = 450; // milliseconds between two regressions, to see w change
+const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+
+export class Teach {
+  constructor(world, { sprites, paint, lesson, table }) {
+    Object.assign(this, { world, paint, lesson });
+    this.grid = new Grid(table, world, "Weights learnt from reward");
+    this.grid.show({});
+    this.buttons = [];
+    this.brush = true;
+    sprites.append(...world.sprites.slice().reverse().map((sprite, i) => choice(sprite, i === world.sprites.length - 2)));
+    this.sprites = sprites;
+    for (let y = CELLS - 1; y >= 0; y--) for (let x = 0; x < CELLS; x++) paint.append(this.cell(x, y));
+    this.buttons[0].tabIndex = 0;
+    paint.addEventListener("pointermove", (event) => this.stroke(event));
+  }
+
+  get sprite() {
+    return this.sprites.querySelector("input:checked").value;
+  }
+
+  /** The painted region in words, row by row; empty if nothing is painted. */
+  get phrase() {
+    const rows = [...Array(CELLS).keys()].map((y) => [y, this.buttons.filter((one) => one.y === y && one.painted)]);
+    const said = rows.filter(([, row]) => row.length).map(([y, row]) => {
+      return `${this.sprite} x ${row.map((one) => one.x + 1).join(",")}/${CELLS} y ${y + 1}/${CELLS}`;
+    });
+    return said.join(" or ");
+  }
+
+  clear() {
+    this.buttons.forEach((button) => set(button, false));
+  }
+
+  /** Learn w from rewards; returns it, having shown how it came about. */
+  async learn(seed) {
+    const { lessons } = await call("teach", { phrase: this.phrase, seed });
+    for (const { steps, rewarded, weights } of lessons) {
+      this.lesson.textContent = `${steps} labelled steps, ${rewarded} of them rewarded`;
+      this.grid.show({ weights, numbers: weights });
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+    return lessons.at(-1).weights;
+  }
+
+  cell(x, y) {
+    const button = element("button", { type: "button", tabIndex: -1, ariaLabel: `column ${x + 1}, row ${y + 1}` });
+    Object.assign(button, { x, y });
+    set(button, false);
+    button.addEventListener("pointerdown", (event) => {
+      button.releasePointerCapture?.(event.pointerId); // a finger, too, may paint on over other cells
+      set(button, (this.brush = !button.painted));
+    });
+    button.addEventListener("click", (event) => event.detail === 0 && set(button, !button.painted)); // by keyboard
+    button.addEventListener("keydown", (event) => this.move(event, button));
+    this.buttons.push(button);
+    return button;
+  }
+
+  stroke(event) {
+    const under = event.buttons ? document.elementFromPoint(event.clientX, event.clientY) : null;
+    if (this.buttons.includes(under)) set(under, this.brush);
+  }
+
+  move(event, from) {
+    const [dx, dy] = MOVES[event.key] ?? [];
+    const next = this.buttons.find((one) => one.x === from.x + dx && one.y === from.y + dy);
+    if (!next) return;
+    event.preventDefault();
+    from.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }
+}
+
+function set(button, painted) {
+  button.painted = painted;
+  button.ariaPressed = String(painted);
+}
+
+function choice(sprite, checked) {
+  const input = element("input", { type: "radio", name: "taught", value: sprite.name, checked });
+  return element("label", {}, input, swatch(sprite), sprite.name);
+}

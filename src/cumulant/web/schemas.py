@@ -1,0 +1,169 @@
+"""The API's messages, typed and bounded. Lists of numbers keep the axes of the arrays they come from."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cumulant.language import MAX_CHARACTERS
+from cumulant.web.theatre import Method
+
+Seed = Annotated[int, Field(ge=0, lt=2**32, description="The same seed gives the same episode, here as everywhere.")]
+Positions = Annotated[
+    list[Annotated[float, Field(ge=0, le=1)]],
+    Field(max_length=20, description="agent x, agent y, then each object's: the arena is [0, 1]², y upwards."),
+]
+Weight = Annotated[float, Field(ge=-10, le=10)]
+Row = Annotated[list[Weight], Field(max_length=99)]
+
+
+class Message(BaseModel):
+    """A message holds what its type says, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Goal(Message):
+    """A goal in words; `weights` [k, m], learnt from reward, take the place of those that the words mean."""
+
+    phrase: Annotated[str, Field(max_length=MAX_CHARACTERS, examples=["square top left and circle right"])]
+    weights: Annotated[list[Row], Field(max_length=20)] | None = None
+
+
+class EpisodeRequest(Goal):
+    """Which episode: a goal, a seed, perhaps a start of one's own, and who acts."""
+
+    seed: Seed = 0
+    start: Positions | None = None
+    method: Method = "committed"
+
+
+class EvaluateRequest(Goal):
+    """Which episodes: those of 25 seeds from this one on."""
+
+    seed: Seed = 0
+    method: Method = "committed"
+
+
+class StepRequest(Goal):
+    """One action of a person's: up, down, left, right, and the same four as drags."""
+
+    positions: Positions
+    action: Annotated[int, Field(ge=0, le=7)]
+
+
+class TeachRequest(Message):
+    """A region that pays a reward of 1. The agent is told the rewards, not the words."""
+
+    phrase: Annotated[str, Field(max_length=MAX_CHARACTERS, examples=["square x 1,2/6 y 6/6"])]
+    seed: Seed = 0
+
+
+class PsiRequest(Message):
+    """A state and an action."""
+
+    positions: Positions
+    action: Annotated[int, Field(ge=0, le=7)]
+
+
+class Condition(Message):
+    """A coordinate and the bins it may lie in."""
+
+    sprite: str
+    axis: str
+    allowed: list[int]
+    words: str
+
+
+class Parsed(Message):
+    """How a phrase was understood: any one clause, with all its conditions."""
+
+    canonical: str
+    bins: int
+    clauses: list[list[Condition]]
+    weights: list[list[list[float]]]  # [clauses, k, m]
+
+
+class Thought(Message):
+    """Why GPI took an action: the policy that it followed, and what every policy [k, m] is worth."""
+
+    clause: int
+    feature: int
+    bin: int
+    values: list[list[float]]
+
+
+class Episode(Message):
+    """t steps, from t + 1 states. Bit i of `met` says of each clause whether its condition i holds."""
+
+    positions: list[list[float]]  # [t + 1, k]
+    bins: list[list[int]]  # [t + 1, k]: where φ is 1
+    met: list[list[int]]  # [t + 1, clauses]
+    actions: list[int]
+    thoughts: list[Thought] | None  # none of those who do not weigh policies
+    success: bool
+
+
+class Outcomes(Message):
+    """Success and steps of each of the episodes."""
+
+    success: list[bool]
+    steps: list[int]
+
+
+class Lesson(Message):
+    """What a number of labelled steps has taught: w [k, m]."""
+
+    steps: int
+    rewarded: int
+    weights: list[list[float]]
+
+
+class Lessons(Message):
+    """w as it was regressed from more and more steps."""
+
+    lessons: list[Lesson]
+
+
+class Psi(Message):
+    """Ψ [k·m policies, k·m cumulants], scaled by 1 - γ; null where nothing is learnt, or where the Lemma is silent."""
+
+    learnt: list[list[float | None]]
+    lemma: list[list[float | None]]
+    played: list[list[float | None]]
+
+
+class Sprite(Message):
+    """How to draw a sprite: its colour, and its corners in half-extents (none: a circle)."""
+
+    name: str
+    colour: str
+    outline: list[list[float]]  # [corners, 2]
+
+
+class World(Message):
+    """What a page needs to know once. Sprites stand in the order of positions; the first object lies on top."""
+
+    sprites: list[Sprite]
+    features: list[str]
+    bins: int
+    actions: list[str]
+    half_extent: float
+    agent_radius: float
+    background: str
+    max_steps: int
+
+
+class Problem(Message):
+    """What is wrong with a request. For a phrase: where (`span`), and what could stand there instead."""
+
+    message: str
+    span: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
+    suggestion: str = ""
+
+
+class Call(Message):
+    """What is sent over the socket: `kind` names one of the POST requests, `request` is its body."""
+
+    id: Annotated[int, Field(ge=0, lt=2**53)]
+    kind: Annotated[str, Field(max_length=20)]
+    request: dict

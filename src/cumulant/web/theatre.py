@@ -1,0 +1,180 @@
+"""Goal, start and seed → an episode with everything there is to show of it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from cumulant.gpi import Thought
+from cumulant.library import Library
+from cumulant.oracle import oracle_policy
+from cumulant.pictures import Film, gif
+from cumulant.policy import episode_keys, random_policy
+from cumulant.spriteworld import Spriteworld
+from cumulant.store import Unreadable
+from cumulant.tasks import MAX_CLAUSES, Task
+from cumulant.web import rollouts
+
+Method = Literal["committed", "plain", "oracle", "random"]
+METHODS: tuple[Method, ...] = ("committed", "plain", "oracle", "random")
+BATCH = 25  # episodes of `outcomes`
+BUDGETS = (250, 500, 1000, 2000, 4000)  # labelled steps after which w is regressed; each divides the last
+_CLAUSES = (8, MAX_CLAUSES)  # the sizes that goals are padded to, so that two programs serve all goals
+
+
+class Aim(NamedTuple):
+    """A goal made ready: what to act on, and what counts as reaching it."""
+
+    task: Task
+    weights: Float[np.ndarray, "c k m"]
+    table: Bool[np.ndarray, "c k b"]
+
+
+class Episode(NamedTuple):
+    """One episode until its goal or the time limit: t steps, t + 1 states. Thoughts are None where nobody thinks."""
+
+    observations: Float[np.ndarray, "states k"]
+    bins: Int[np.ndarray, "states k"]  # where φ is 1
+    met: Bool[np.ndarray, "states c k"]  # which conditions of the goal hold
+    actions: Int[np.ndarray, " t"]
+    thoughts: Thought | None  # leading axis t
+    success: bool
+
+
+class Lesson(NamedTuple):
+    """What a number of labelled steps has taught."""
+
+    steps: int
+    rewarded: int
+    weights: Float[np.ndarray, "k m"]
+
+
+class Psi(NamedTuple):
+    """Ψ of one state and action, scaled by 1 - γ. Axes: (i, j) policy, (l, h) cumulant; NaN where there is nothing."""
+
+    learnt: Float[np.ndarray, "k m k m"]
+    lemma: Float[np.ndarray, "k m k m"]  # φ(s) for every other feature
+    played: Float[np.ndarray, "k m k m"]
+
+
+class Theatre:
+    """A library's world, ready to play. Its methods are pure, and may be called from several threads."""
+
+    def __init__(self, library: Library):
+        """Nothing is compiled yet: see `rehearsals`."""
+        if not isinstance(library.world, Spriteworld):
+            raise Unreadable(f"the page shows Spriteworld, and this library's world is {type(library.world).__name__}")
+        self.library, self.world = library, library.world
+
+    def rehearsals(self) -> Iterator[Callable[[], Any]]:
+        """What to call once so that nobody waits for a compiler later; the first is all that a first episode needs."""
+        few = self.aim(f"{self.world.objects[0]} left")
+        many = few._replace(weights=_padded(few.weights, MAX_CLAUSES))
+        here = self.start(0)
+        yield lambda: (self.episode(few, 0, None, "committed"), self.step(few, here, 0))
+        yield lambda: self.psi(here, 0)
+        for method in METHODS[1:]:
+            yield partial(self.episode, few, 0, None, method)
+        for method in METHODS:
+            yield partial(self.outcomes, few, 0, method)
+        yield lambda: self.teach(self.aim(f"{self.world.objects[0]} x 1/6"), 0)
+        yield lambda: self.film("", self.episode(few, 0, None, "committed"))
+        for method in METHODS[:2]:
+            yield partial(self.episode, many, 0, None, method)
+
+    def aim(self, phrase: str, w: Float[np.ndarray, "c k m"] | None = None) -> Aim:
+        """The goal that a phrase means; learnt weights may take the place of the phrase's own."""
+        task = self.library.task(phrase)
+        size = next(size for size in _CLAUSES if size >= len(task.clauses))
+        table = task.table(size)
+        own = rollouts.goal_weights(jnp.asarray(table), self.library.config.bins) if w is None else _padded(w, size)
+        return Aim(task, np.asarray(own), table)
+
+    def start(self, seed: int) -> Float[np.ndarray, " k"]:
+        """Where the episode of a seed begins."""
+        return np.asarray(rollouts.begin(self.world, episode_keys(seed, 1)[0])[0])
+
+    def episode(self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method) -> Episode:
+        """The episode of a seed, or with the seed's chance from another start."""
+        first, key = rollouts.begin(self.world, episode_keys(seed, 1)[0])
+        first = first if start is None else jnp.asarray(start)
+        played = rollouts.play_one(self.world, *self._maker(method, aim), first, key, self.library.config.bins)
+        seen, bins, actions, thoughts = jax.device_get(played)
+        holds = _holds(aim, seen)
+        success, steps = _ending(_reached(holds))
+        actions, thoughts = jax.tree.map(lambda leaf: leaf[:steps], (actions, thoughts))
+        return Episode(seen[: steps + 1], bins[: steps + 1], holds[: steps + 1], actions, thoughts, success)
+
+    def step(self, aim: Aim, obs: Float[np.ndarray, " k"], action: int) -> Episode:
+        """One action of somebody else's: an episode of one step."""
+        now, bins = jnp.asarray(obs), self.library.config.bins
+        taken = rollouts.step_once(self.world, self.library.gpi(), now, jnp.int32(action), bins)
+        following, where = jax.device_get(taken)
+        seen = np.stack([obs, following])
+        holds = _holds(aim, seen)
+        return Episode(seen, where, holds, np.array([action]), None, bool(_reached(holds)[1]))
+
+    def outcomes(self, aim: Aim, seed: int, method: Method) -> tuple[list[bool], list[int]]:
+        """Success and steps of the episodes of BATCH seeds from `seed` on."""
+        seen = rollouts.play_many(self.world, *self._maker(method, aim), episode_keys(seed, BATCH))
+        reached = _reached(_holds(aim, np.asarray(seen).reshape(-1, seen.shape[-1])))
+        endings = [_ending(row) for row in reached.reshape(BATCH, -1)]
+        return [success for success, _ in endings], [steps for _, steps in endings]
+
+    def teach(self, aim: Aim, seed: int) -> list[Lesson]:
+        """Weights from reward alone: 1 where the goal holds. What the words say is not told."""
+        bins = self.library.config.bins
+        key = jax.random.fold_in(jax.random.key(seed), 0)  # as `cumulant solve --reward` learns
+        labelled = rollouts.collect(self.world, self.library.gpi(), jnp.asarray(aim.table), key, bins, BUDGETS[-1])
+        lessons = []
+        for steps in BUDGETS:
+            times = BUDGETS[-1] // steps  # steps seen again and again tell no more, and one program fits them all
+            repeated = jax.tree.map(lambda leaf, n=steps, t=times: jnp.concatenate([leaf[:n]] * t), labelled)
+            found = int(labelled.reward[:steps].sum())
+            lessons.append(Lesson(steps, found, np.asarray(rollouts.fit(repeated, bins))))
+        return lessons
+
+    def psi(self, obs: Float[np.ndarray, " k"], action: int) -> Psi:
+        """Ψ as learnt, as the Lemma has it, and as it comes out when every policy is played from here."""
+        gamma = self.library.config.gamma
+        found = rollouts.psi_at(self.world, self.library.gpi(), jnp.asarray(obs), jnp.int32(action), gamma)
+        return Psi(*jax.device_get(found))
+
+    def film(self, caption: str, episode: Episode) -> bytes:
+        """An episode as a GIF."""
+        length = self.world.max_steps + 1
+        padded = np.pad(episode.observations, ((0, length - len(episode.observations)), (0, 0)), mode="edge")
+        frames = np.asarray(rollouts.frames_of(self.world, jnp.asarray(padded)))[: len(episode.observations)]
+        return gif([Film(caption, frames, episode.success)])
+
+    def _maker(self, method: Method, aim: Aim) -> tuple[Any, Any]:
+        """What makes the policy, and from what."""
+        if method == "oracle":
+            return oracle_policy, jnp.asarray(aim.table)
+        if method == "random":
+            return random_policy, jnp.zeros((1, 1, 1), bool)
+        return self.library.gpi(method == "committed"), jnp.asarray(aim.weights)
+
+
+def _padded(w: Float[np.ndarray, "c k m"], clauses: int) -> Float[np.ndarray, "size k m"]:
+    """Clauses that never hold have w = -1."""
+    return np.concatenate([w, np.full((clauses - len(w), *w.shape[1:]), -1, np.float32)])
+
+
+def _holds(aim: Aim, seen: Float[np.ndarray, "states k"]) -> Bool[np.ndarray, "states c k"]:
+    """Which conditions of the goal's own clauses hold."""
+    holds = rollouts.met_along(jnp.asarray(aim.table), jnp.asarray(seen))
+    return np.asarray(holds)[:, : len(aim.task.clauses)]
+
+
+def _reached(holds: Bool[np.ndarray, "states c k"]) -> Bool[np.ndarray, " states"]:
+    return np.any(np.all(holds, axis=2), axis=1)
+
+
+def _ending(reached: Bool[np.ndarray, " states"]) -> tuple[bool, int]:
+    """Whether an episode was a success, and its steps."""
+    return (True, int(reached.argmax())) if reached.any() else (False, len(reached) - 1)

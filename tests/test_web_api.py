@@ -1,0 +1,322 @@
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import jax.monitoring
+import numpy as np
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from cumulant.cli import main
+from cumulant.web import guard
+from cumulant.web.guard import HEADERS, MAX_BYTES, MAX_SESSIONS, Bucket, Buckets
+from cumulant.web.repertoire import OFFERS
+from cumulant.web.server import create_app
+from stage import serving
+
+PHRASE = "square top left and circle right"
+
+
+@pytest.fixture(scope="module")
+def client(address):
+    with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+        yield client
+
+
+def ask(socket, kind, **request):
+    socket.send(json.dumps({"id": 7, "kind": kind, "request": request}))
+    answer = json.loads(socket.recv())
+    assert answer["id"] == 7
+    return answer
+
+
+def test_the_world_says_how_to_draw_it(client):
+    world = client.get("/api/world").json()
+    assert [sprite["name"] for sprite in world["sprites"]] == ["agent", "square", "circle"]
+    assert world["sprites"][1]["colour"] == "#56b4e9"
+    assert len(world["sprites"][1]["outline"]) == 4
+
+
+def test_a_phrase_is_explained(client):
+    parsed = client.post("/api/parse", json={"phrase": "get the square to the top left or the circle right"}).json()
+    assert parsed["canonical"] == "square top left or circle right"
+    assert [[c["words"] for c in clause] for clause in parsed["clauses"]] == [["left", "top"], ["right"]]
+    assert np.shape(parsed["weights"]) == (2, 6, 3)
+
+
+def test_an_episode_shows_what_the_agent_has_in_mind(client):
+    episode = client.post("/api/episode", json={"phrase": PHRASE, "seed": 3}).json()
+    steps = len(episode["actions"])
+    assert episode["success"]
+    assert len(episode["thoughts"]) == steps
+    assert np.shape(episode["positions"]) == np.shape(episode["bins"]) == (steps + 1, 6)
+    assert episode["met"][-1] == [0b111]
+    assert all(met != [0b111] for met in episode["met"][:-1])
+    for thought in episode["thoughts"]:  # it follows a policy for what the goal names, at its best bin
+        assert (thought["feature"], thought["bin"]) in {(2, 0), (3, 2), (4, 2)}
+        row = thought["values"][thought["feature"]]
+        assert row[thought["bin"]] == max(row)
+
+
+@pytest.mark.parametrize("method", ["plain", "oracle", "random"])
+def test_others_play_from_the_same_start(client, method):
+    ours, theirs = (
+        client.post("/api/episode", json={"phrase": PHRASE, "seed": 3, "method": name}).json()
+        for name in ("committed", method)
+    )
+    assert ours["positions"][0] == theirs["positions"][0]
+    assert (theirs["thoughts"] is not None) == (method == "plain")
+
+
+def test_a_start_of_ones_own_is_taken_exactly(client):
+    start = [0.1, 0.9, 0.5, 0.25, 0.75, 0.5]
+    episode = client.post("/api/episode", json={"phrase": PHRASE, "start": start}).json()
+    assert episode["positions"][0] == [float(np.float32(x)) for x in start]
+
+
+def test_a_person_can_step(client):
+    request = {"phrase": "agent right", "positions": [0.6, 0.5, 0.6, 0.5, 0.1, 0.1], "action": 7}
+    stepped = client.post("/api/step", json=request).json()
+    np.testing.assert_allclose(stepped["positions"][1], [0.65, 0.5, 0.65, 0.5, 0.1, 0.1], atol=1e-6)
+    assert (stepped["success"], stepped["met"]) == (False, [[0], [0]])
+
+
+def test_success_over_many_seeds_is_that_of_each(client):
+    found = client.post("/api/evaluate", json={"phrase": PHRASE, "seed": 40}).json()
+    assert len(found["success"]) == 25
+    one = client.post("/api/episode", json={"phrase": PHRASE, "seed": 43}).json()
+    assert (found["success"][3], found["steps"][3]) == (one["success"], len(one["actions"]))
+
+
+def test_rewards_teach_what_the_words_mean(client):
+    lessons = client.post("/api/teach", json={"phrase": "square x 1,2/6 y 5,6/6"}).json()["lessons"]
+    assert [lesson["steps"] for lesson in lessons] == [250, 500, 1000, 2000, 4000]
+    weights = np.array(lessons[-1]["weights"])
+    assert {tuple(where) for where in np.argwhere(weights > 0.5 * weights.max())} == {(2, 0), (3, 2)}
+    taught = {"phrase": "square x 1,2/6 y 5,6/6", "weights": weights.tolist(), "seed": 5}
+    assert client.post("/api/episode", json=taught).json()["success"]
+
+
+def test_psi_is_learnt_on_the_diagonal_and_the_lemmas_elsewhere(client):
+    here = [0.1, 0.9, 0.5, 0.25, 0.75, 0.5]
+    psi = client.post("/api/psi", json={"positions": here, "action": 3}).json()
+    learnt, lemma, played = (np.array(psi[name], float) for name in ("learnt", "lemma", "played"))
+    own = np.kron(np.eye(6), np.ones((3, 3))).astype(bool)
+    assert np.isfinite(learnt[own]).all()
+    assert np.isnan(learnt[~own]).all()
+    assert np.isnan(lemma[own]).all()
+    np.testing.assert_array_equal(lemma[0, 6:9], [0, 1, 0])  # the square is in the centre
+    np.testing.assert_allclose(played.reshape(18, 6, 3).sum(axis=2), 1, atol=0.03)  # every feature is somewhere
+    assert np.abs(learnt - played)[own].mean() < 0.15
+
+
+def test_an_episode_becomes_a_gif(client):
+    made = client.post("/api/gif", json={"phrase": "agent left", "seed": 3})
+    assert made.headers["content-type"] == "image/gif"
+    assert made.content.startswith(b"GIF89a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "message"),
+    [
+        ("parse", {"phrase": "get the sqare left"}, "unknown word 'sqare'; did you mean 'square'?"),
+        ("parse", {"phrase": ""}, "the phrase names no goal"),
+        ("parse", {"phrase": "a" * 2001}, "phrase: String should have at most 2000 characters"),
+        ("parse", {"phrase": PHRASE, "weights": [[1]]}, "weights are 6 rows of 3 numbers"),
+        ("episode", {"phrase": PHRASE, "seed": -1}, "seed: "),
+        ("episode", {"phrase": PHRASE, "start": [0.5]}, "positions are 6 numbers"),
+        ("episode", {"phrase": PHRASE, "start": [2.0] * 6}, "start.0: "),
+        ("episode", {"phrase": PHRASE, "extra": 1}, "extra: "),
+        ("episode", {"phrase": "square x 1/11", "method": "oracle"}, "too long to aim at 11 bins"),
+        ("step", {"phrase": PHRASE, "positions": [0.5] * 6, "action": 8}, "action: "),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_the_same_words_on_both_ways(client, address, kind, request_, message):
+    answer = client.post(f"/api/{kind}", json=request_)
+    assert answer.status_code == 422
+    with connect(f"ws://{address}/api/socket") as socket:
+        assert ask(socket, kind, **request_)["problem"] == answer.json()
+    assert message in answer.json()["message"]
+
+
+def test_a_problem_points_at_the_word_and_suggests_another(client):
+    problem = client.post("/api/parse", json={"phrase": "get the sqare left"}).json()
+    assert (problem["span"], problem["suggestion"]) == ([8, 13], "square")
+
+
+def test_the_first_action_comes_within_200_ms(address):
+    with connect(f"ws://{address}/api/socket") as socket:
+        ask(socket, "episode", phrase=PHRASE)
+        times = []
+        for seed in range(5):
+            start = time.perf_counter()
+            assert ask(socket, "episode", phrase="circle left and square not top", seed=seed)["reply"]
+            times.append(time.perf_counter() - start)
+    assert min(times) < 0.2
+
+
+def test_other_goals_of_any_size_compile_nothing_new(client):
+    odd = "({}) and agent left".format(
+        " or ".join(f"square {x} {y}" for x in ("left", "right") for y in ("top", "bottom"))
+    )
+    many = " or ".join(f"square x {i}/9 and circle y {10 - i}/9" for i in range(1, 10))
+    for phrase in (PHRASE, many):
+        client.post("/api/episode", json={"phrase": phrase})
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
+    for phrase in (odd, "circle bottom", "not (square left or circle top)", many.replace("circle", "agent")):
+        assert client.post("/api/episode", json={"phrase": phrase, "seed": 1}).status_code == 200
+    assert not [name for name in compiled if "backend_compile" in name]
+
+
+def test_every_answer_carries_the_security_headers(client):
+    for answer in (client.get("/"), client.get("/main.js"), client.get("/nothing"), client.post("/api/parse")):
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert client.get("/../../etc/passwd").status_code == 404
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}])
+def test_other_sites_are_refused(client, address, headers):
+    assert client.get("/api/world", headers=headers).status_code == 403
+    if "Origin" in headers:
+        with (
+            pytest.raises(InvalidStatus, match="403"),
+            connect(f"ws://{address}/api/socket", origin=headers["Origin"]),
+        ):
+            pass
+
+
+def test_our_own_page_is_welcome(address):
+    with connect(f"ws://{address}/api/socket", origin=f"http://{address}") as socket:
+        assert "reply" in ask(socket, "parse", phrase=PHRASE)
+
+
+def test_what_is_too_large_is_refused(client, address):
+    assert client.post("/api/parse", content=b" " * (MAX_BYTES + 1)).status_code == 413
+    with connect(f"ws://{address}/api/socket") as socket:
+        socket.send("x" * (MAX_BYTES + 1))
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv()
+    assert closed.value.rcvd.code == 1009
+
+
+def test_only_so_many_sessions_are_open_at_once(address):
+    with contextlib.ExitStack() as several:
+        for _ in range(MAX_SESSIONS):
+            several.enter_context(connect(f"ws://{address}/api/socket"))
+        with pytest.raises(InvalidStatus):
+            several.enter_context(connect(f"ws://{address}/api/socket"))
+    with connect(f"ws://{address}/api/socket") as socket:
+        assert "reply" in ask(socket, "parse", phrase=PHRASE)
+
+
+def test_a_bucket_lets_a_burst_through_and_then_a_steady_stream():
+    now = [0.0]
+    bucket = Bucket(lambda: now[0])
+    assert bucket.wait(400) == 0
+    assert bucket.wait(30) == pytest.approx(0.5)
+    now[0] = 0.5
+    assert bucket.wait(30) == 0
+    buckets = Buckets()
+    for i in range(3000):
+        buckets.of(str(i))
+    assert len(buckets.known) == 1024
+
+
+def test_who_asks_too_often_is_told_to_wait(client, monkeypatch):
+    monkeypatch.setattr(guard, "_BURST", 0.0)
+    monkeypatch.setattr(guard, "_RATE", 0.5)
+    answer = client.post("/api/parse", json={"phrase": PHRASE})
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) >= 1
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+calls = st.fixed_dictionaries(
+    {"id": st.integers() | json_values, "kind": st.sampled_from([*OFFERS, "x"]), "request": json_values}
+)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(message=st.text(max_size=200) | st.binary(max_size=50) | calls.map(json.dumps) | json_values.map(json.dumps))
+def test_no_message_breaks_the_socket(address, message):
+    with connect(f"ws://{address}/api/socket") as socket:
+        try:
+            socket.send(message)
+            assert json.loads(socket.recv(timeout=20)).keys() >= {"id"}
+        except ConnectionClosed as closed:
+            assert isinstance(message, bytes), closed
+    with connect(f"ws://{address}/api/socket") as socket:
+        assert "reply" in ask(socket, "parse", phrase=PHRASE)
+
+
+def test_the_api_keeps_what_its_description_promises(theatre):
+    checks = [not_a_server_error, status_code_conformance, response_schema_conformance]
+    told = set()
+    with serving(create_app(theatre, rehearse=False)) as address:  # its own, for it uses up what an address may ask
+        schema = schemathesis.openapi.from_url(f"http://{address}/openapi.json")
+        for operation in (result.ok() for result in schema.get_all_operations()):
+
+            @settings(max_examples=15, suppress_health_check=list(HealthCheck), database=None)
+            @given(case=operation.as_strategy())
+            def promised(case):
+                case.call_and_validate(checks=checks)
+
+            promised()
+            told.add(operation.path)
+    assert told == {"/api/world", "/api/gif", *(f"/api/{name}" for name in OFFERS)}
+
+
+@pytest.fixture
+def serve():
+    """The real command in a process of its own, which does not outlive the test."""
+    command = [sys.executable, "-m", "cumulant.cli", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        overdue = threading.Timer(60, server.kill)
+        overdue.start()
+        yield server
+        overdue.cancel()
+        server.kill()
+
+
+def test_serve_stops_quietly_before_it_is_up(serve):
+    time.sleep(3)
+    serve.send_signal(signal.SIGINT)
+    out, err = serve.communicate(timeout=30)
+    assert (serve.returncode, out, err) == (0, "", "")
+
+
+def test_serve_stops_quietly_with_a_viewer_connected(serve):
+    address = serve.stdout.readline().split("http://")[1].split()[0]
+    with connect(f"ws://{address}/api/socket", open_timeout=30) as socket:
+        assert "reply" in ask(socket, "episode", phrase=PHRASE)
+        serve.send_signal(signal.SIGTERM)
+        out, err = serve.communicate(timeout=30)
+    assert (serve.returncode, out, err) == (0, "", "")
+
+
+def test_a_port_in_use_and_a_missing_extra_are_said_in_one_line(capsys, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 2
+    assert capsys.readouterr().err == f"cumulant: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", "--port", "0"]) == 2
+    assert capsys.readouterr().err == "cumulant: the page needs uvicorn: pip install 'cumulant[web]'\n"
