@@ -1,6 +1,10 @@
 """Shared by all tests: Hypothesis without deadlines (compiling takes seconds), and the worlds that tests run in."""
 
 import os
+
+# Tests compile far more than they run, so compile quickly. Commands that tests start inherit it.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true")
+
 from dataclasses import dataclass
 from typing import NamedTuple
 
