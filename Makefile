@@ -5,14 +5,22 @@ BIN := $(VENV)/bin
 # The environment's own pip is not needed, nor ensurepip, which Debian packages apart.
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 
-.PHONY: demo test lint lock clean
+.PHONY: demo serve test lint docs lock clean
 
 demo: $(VENV)/.core
 	$(BIN)/cumulant demo
 
-test: lint
+# The page where you type a goal and watch.
+serve: $(VENV)/.web
+	$(BIN)/cumulant serve
+
+test: lint docs
 	tools/install_chromium.sh
 	$(BIN)/pytest
+
+# The documentation as a site, in site/; a broken link or reference is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -26,9 +34,13 @@ $(VENV)/.core: pyproject.toml requirements.lock | $(BIN)/python
 	$(PIP) install --quiet --constraint requirements.lock --editable .
 	touch $@
 
+$(VENV)/.web: pyproject.toml requirements.lock | $(BIN)/python
+	$(PIP) install --quiet --constraint requirements.lock --editable '.[web]'
+	touch $@ $(VENV)/.core
+
 $(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
 	$(PIP) install --quiet --constraint requirements.lock --editable '.[dev]'
-	touch $@ $(VENV)/.core
+	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Pin every package again, for every platform and Python.
 lock: | $(BIN)/python
@@ -37,4 +49,4 @@ lock: | $(BIN)/python
 		pyproject.toml --output-file requirements.lock
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import subcommand
 
+import cumulant
 from cumulant.commands.bench import Bench
 from cumulant.commands.demo import Demo
 from cumulant.commands.evaluate import Evaluate
@@ -20,7 +22,19 @@ from cumulant.commands.reproduce import Reproduce
 from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
 
-_DESCRIPTION = "Play freely once, with no reward; then act on any goal at once, in words or as a reward."
+_DESCRIPTION = """Play freely once, with no reward; then act on any goal at once, in words or as a reward.
+
+Start here:
+  cumulant demo
+  cumulant solve "circle top left and square not left" --gif mine.gif
+  cumulant serve
+
+cumulant COMMAND --help says more; cumulant --version tells the version. For completion in your shell:
+  cumulant --tyro-write-completion bash ~/.local/share/bash-completion/completions/cumulant
+
+Exit status: 0 all went well; 2 bad input, said in one line; 130 stopped by Ctrl+C, and saved where there was something
+to save.
+"""
 
 Command = (
     Annotated[Demo, subcommand("demo")]
@@ -37,8 +51,17 @@ Command = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0, or 2 for bad input, said in one line on stderr."""
+    given = sys.argv[1:] if argv is None else list(argv)
     try:
-        _read_command(argv).run()
+        if given == ["--version"]:
+            print(f"cumulant {cumulant.__version__}")
+        else:
+            _read_command(given).run()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
     except BadInput as error:
         print(f"cumulant: {error}", file=sys.stderr)
         return 2
@@ -51,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _read_command(argv: Sequence[str] | None) -> Any:
+def _read_command(argv: Sequence[str]) -> Any:
     """Parse the arguments; what tyro says in a box over several lines, we say in one."""
     said = io.StringIO()
     try:

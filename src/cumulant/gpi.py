@@ -47,8 +47,8 @@ def gpe(
 
 
 def all_values(
-    psi: Float[Array, "k m *cumulants a"], w: Float[Array, "c k m"], phi: Float[Array, "k m"]
-) -> Float[Array, "c k m a"]:
+    psi: Float[Array, "i j *cumulants a"], w: Float[Array, "c k m"], phi: Float[Array, "k m"]
+) -> Float[Array, "c i j a"]:
     """Every policy's value for each clause: what plain GPI goes by."""
     return jax.vmap(lambda clause: gpe(psi, clause, phi))(w)
 

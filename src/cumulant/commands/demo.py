@@ -12,6 +12,10 @@ _PHRASES = (
     "square bottom right and circle top left",
     "(square left or circle right) and agent top",
 )
+_NEXT = """  cumulant solve "circle top left and square not left" --gif mine.gif    words in, an episode out
+  cumulant serve                                                         a page: type, watch, play, teach
+  cumulant pretrain --preset cpu --out my-library                        your own library, in minutes
+(after `make demo`, the command is .venv/bin/cumulant; the page needs: make serve)"""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,8 @@ class Demo:
         rows = [[p, str(tasks[p][0]), *(x for by in results.values() for x in rate_and_steps(by[p]))] for p in tasks]
         columns = ["phrase", "understood as", "success", "steps", "oracle", "steps", "random play", "steps"]
         print_table(f"Goals the library never saw, {self.episodes} random starts each", columns, rows)
-        print(f"\nWatch {self.out / 'demo.gif'}, or look at {self.out / 'demo.png'}. Then try your own:")
-        print('  cumulant solve "circle top left and square not left" --gif mine.gif')
-        print('  cumulant explain "not (square left or circle top)"')
+        print(f"\nWatch {self.out / 'demo.gif'}, or look at {self.out / 'demo.png'}. Then try your own goals:")
+        print(_NEXT)
 
 
 def _padded(w: Any, clauses: int) -> Any:
