@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cumulant.cumulants import bin_index
 from cumulant.gpi import Gpi
 from cumulant.policy import play_from, random_policy
+from cumulant.positive import cholesky, solve, solve_lower, solve_upper
 from cumulant.world import World, never
 
 Reward = Callable[[Any], Float[Array, ""]]  # of a state
@@ -91,10 +92,10 @@ def _goal(evidence: _Evidence, k: int, bins: int, copy: Int[Array, ""], key: PRN
     key_bin, key_keep, key_noise = jax.random.split(key, 3)
     keep = jax.random.bernoulli(key_keep, 0.5, (k, 1))
     anywhere = keep * jax.nn.one_hot(jax.random.randint(key_bin, (k,), 0, bins), bins)
-    factor = jnp.linalg.cholesky(evidence.squares + jnp.eye(k * bins))
-    mean = jax.scipy.linalg.cho_solve((factor, True), evidence.products)
+    factor = cholesky(evidence.squares + jnp.eye(k * bins))
+    mean = solve_upper(factor, solve_lower(factor, evidence.products))
     variance = (evidence.energy - mean @ evidence.products) / jnp.maximum(evidence.steps, 1)
-    noise = jax.scipy.linalg.solve_triangular(factor.T, jax.random.normal(key_noise, (k * bins,)))
+    noise = solve_upper(factor, jax.random.normal(key_noise, (k * bins,)))
     believed = (mean + jnp.sqrt(jnp.maximum(variance, 0)) * noise).reshape(k, bins)
     believed -= believed.min(axis=1, keepdims=True)
     return jnp.where((evidence.energy > 0) & (copy % 2 == 0), believed, anywhere)
@@ -106,7 +107,7 @@ def least_squares(labelled: Labelled, bins: int, kept: Bool[Array, " k"] | None 
     mask = jnp.repeat(jnp.ones(k, bool) if kept is None else kept, bins).astype(jnp.float32)
     phi = _design(labelled, bins) * mask
     # The indicators of a feature sum to one, so only a little ridge makes w unique.
-    w = jnp.linalg.solve(phi.T @ phi + jnp.eye(k * bins), phi.T @ labelled.reward)
+    w = solve(phi.T @ phi + jnp.eye(k * bins), phi.T @ labelled.reward)
     return w.reshape(k, bins), ((labelled.reward - phi @ w) ** 2).sum()
 
 
