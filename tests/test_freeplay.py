@@ -89,6 +89,12 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tm
     assert eqx.tree_equal(resumed.network, pretrain(Spriteworld(), TINY, 5).network)
 
 
+def test_a_folder_that_holds_a_run_is_refused_in_python_too(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(ValueError, match="already holds a run"):
+        pretrain(Spriteworld(), TINY, 5, tmp_path)
+
+
 KILLS = int(os.environ.get("CUMULANT_KILLS", "3"))  # each costs a start of the program
 COMMAND = [sys.executable, "-m", "cumulant.cli", "pretrain", "--env-steps", "51200", "--width", "16"]
 

@@ -8,6 +8,9 @@ from cumulant.cumulants import phi
 from cumulant.features import true_features
 from cumulant.gpi import committed_gpi, gpe, plain_gpi, weights
 from cumulant.language import parse
+from cumulant.library import Library
+from cumulant.policy import play
+from cumulant.world import never
 
 
 def random_blocks(seed, k=3, m=4, actions=5):
@@ -74,3 +77,11 @@ def test_what_does_not_get_closer_is_given_up_for_another():
         memory, _ = policy.act(memory, jnp.array([0.9, 0.9]), jax.random.key(t))
         pursued.append(int(memory.feature))
     assert pursued == [0, 0, 1, 1]
+
+
+def test_committed_gpi_does_not_mind_the_scale_of_a_reward():
+    library = Library.load()
+    w = library.weights("square top left and circle bottom right")
+    starts = jax.random.split(jax.random.key(0), 20)
+    run = jax.jit(jax.vmap(lambda key, w: play(library.world, library.policy(w), never, key).actions, (0, None)))
+    np.testing.assert_array_equal(run(starts, w), run(starts, 2.0**-6 * w))

@@ -128,3 +128,12 @@ def test_pooled_results_count_all_episodes(shipped):
     both = pool([first, second])
     assert both.episodes == 40
     assert both.success == pytest.approx((first.success + second.success) / 2)
+
+
+def test_words_are_refused_where_features_are_entangled():
+    library = Library.load()
+    entangled = Library(library.world, library.config, library.network, "entangled:0")
+    with pytest.raises(ValueError, match="entangled"):
+        entangled.policy("square left")
+    with pytest.raises(ValueError, match="entangled"):
+        entangled.evaluate({"any": [library.task("square left")]}, jax.random.key(0), 2)

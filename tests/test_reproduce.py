@@ -1,4 +1,6 @@
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -56,9 +58,22 @@ def test_a_folder_of_other_settings_and_unknown_parts_are_refused(out, capsys):
     assert "other settings" in capsys.readouterr().err
     assert main(["reproduce", "fig5", "--only", "nothing", "--out", str(out)]) == 2
     assert "has no part 'nothing'" in capsys.readouterr().err
+    assert main(["reproduce", "sample-complexity", "--smoke", "--only", "dqn", "--out", str(out / "new")]) == 2
+    assert "needs all three" in capsys.readouterr().err
+    assert main(["reproduce", "fig5", "--redraw", "--out", str(out / "new")]) == 2
+    assert "nothing to redraw" in capsys.readouterr().err
     (out / "runs" / "dqn" / "metrics.jsonl").write_text("half a li")
     assert main(["reproduce", "sample-complexity", "--smoke", "--out", str(out)]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_recorded_results_are_what_their_rows_give(tmp_path):
+    recorded = Path(__file__).parent.parent / "results"
+    for name in ("fig4", "sample-complexity", "dqn-search"):
+        before = json.loads((recorded / f"{name}.json").read_text())
+        shutil.copytree(recorded / "runs", tmp_path / name / "runs")
+        assert main(["reproduce", name, "--redraw", "--out", str(tmp_path / name)]) == 0
+        assert json.loads((tmp_path / name / f"{name}.json").read_text()) == before
 
 
 def test_every_part_of_every_figure_is_known():

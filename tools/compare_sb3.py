@@ -42,11 +42,13 @@ def sb3(phrase: str, steps: int, seed: int) -> dict[str, Any]:
         gamma=0.95,
         train_freq=4,
         target_update_interval=1_000,
-        exploration_fraction=50_000 / steps,
         policy_kwargs={"net_arch": [256, 256]},
         seed=seed,
         device="cpu",
     )
+
+    # Learning in parts would begin its own schedule anew with each: random actions fall to 0.05 over 50,000 steps.
+    model.exploration_schedule = lambda _: max(0.05, 1 - 0.95 * model.num_timesteps / 50_000)
 
     def learn(until: int) -> None:
         model.learn(until - model.num_timesteps, reset_num_timesteps=False, progress_bar=False)
@@ -54,12 +56,11 @@ def sb3(phrase: str, steps: int, seed: int) -> dict[str, Any]:
     def look() -> float:
         envs = gymnasium.make_vec("cumulant/Spriteworld-v0", num_envs=EPISODES, task=phrase)
         obs, _ = envs.reset(seed=seed)
-        solved = np.zeros(EPISODES, bool)
+        solved, rng = np.zeros(EPISODES, bool), np.random.default_rng(seed)
         for _ in range(100):
             greedy, _ = model.predict(obs, deterministic=True)
-            explore = envs.action_space.sample()
-            chance = np.random.default_rng(model.num_timesteps).uniform(size=EPISODES) < 0.05
-            obs, _, terminated, _, _ = envs.step(np.where(chance, explore, greedy))
+            explore = rng.uniform(size=EPISODES) < 0.05  # as our DQN is looked at
+            obs, _, terminated, _, _ = envs.step(np.where(explore, rng.integers(8, size=EPISODES), greedy))
             solved |= terminated
         return float(solved.mean())
 

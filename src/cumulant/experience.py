@@ -32,7 +32,7 @@ class Replay(NamedTuple):
 def empty(example: Any, capacity: int) -> Replay:
     """Room for `capacity` transitions in all, like the example: any tuple of arrays that has `f` and `next_f`."""
     k = len(example.f)
-    shape = (k + 1, capacity // (k + 1))
+    shape = (k + 1, max(1, capacity // (k + 1)))
     rings = jax.tree.map(lambda leaf: jnp.zeros((*shape, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
     return Replay(rings, jnp.zeros(k + 1, jnp.int32), jnp.zeros(k, jnp.int32))
 

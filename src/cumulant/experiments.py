@@ -126,14 +126,25 @@ FIGURES = {
 }
 
 
+def settings_of(name: str, scale: Scale) -> dict[str, Any]:
+    """All that a part's rows depend on."""
+    what = scale.shrunk(PARTS[name])
+    if name in DQN_SEARCH:
+        scale = scale.for_search
+    return {"world": asdict(Spriteworld()), "scale": asdict(scale), "what": what and asdict(what)}
+
+
+def is_recorded(name: str, scale: Scale, out: Path) -> bool:
+    """Whether a folder holds a part at this scale; ValueError if it holds the part at another."""
+    return is_finished(out / "runs" / name, settings_of(name, scale))
+
+
 def run_part(name: str, scale: Scale, out: Path, say: Callable[[str], None]) -> Path:
     """Run a part of a figure, unless its folder already holds it. Returns the folder."""
     folder, world, what = out / "runs" / name, Spriteworld(), scale.shrunk(PARTS[name])
-    if name in DQN_SEARCH:
-        scale = scale.for_search
-    settings = {"world": asdict(world), "scale": asdict(scale), "what": what and asdict(what)}
-    if is_finished(folder, settings):
+    if is_recorded(name, scale, out):
         return folder
+    settings, scale = settings_of(name, scale), scale.for_search if name in DQN_SEARCH else scale
     measure: Any = {Method: _gpi, dqn.Dqn: _dqn, diayn.Diayn: _diayn, type(None): _references}[type(what)]
     say(f"{name} ...")
     begun = time.perf_counter()

@@ -48,6 +48,8 @@ def pretrain(
     Returns the library, or None if `should_stop` ended the run; then `resume` goes on from the last checkpoint, and the
     weights at the end are the same, bit for bit on a CPU, as if nothing had happened.
     """
+    if out and not resume and holds_a_run(out):
+        raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
     arrays, static = eqx.partition(start(world, config, jax.random.key(seed)), eqx.is_array)
     run = Library(world, config, None, features).describe() | {"seed": seed}
     if out and resume:
@@ -65,17 +67,17 @@ def pretrain(
             raise Diverged(f"the loss is {float(loss)} at update {update}; {_last_good(out)}")
         metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
         library = Library(world, config, eqx.combine(arrays.network, static.network), features)
-        if update % (chunk * 8) == 0 or update == config.updates:
+        if library.understands_goals and (update % (chunk * 8) == 0 or update == config.updates):
             metrics["success"] = _held_out_success(library)
         report(metrics | {"seconds": seconds})
+        stopping = should_stop() and update < config.updates
         if out:
             _append_metrics(out, metrics)
-            stopping = should_stop() and update < config.updates
             if stopping or time.monotonic() - saved > checkpoint_every:
                 _save_checkpoint(out, arrays, run)
                 saved = time.monotonic()
-            if stopping:
-                return None
+        if stopping:
+            return None
     if out:
         library.save(out)
         shutil.rmtree(out / "checkpoints", ignore_errors=True)

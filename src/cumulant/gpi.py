@@ -76,7 +76,7 @@ class Commitment(NamedTuple):
     clause: Int[Array, ""]
     feature: Int[Array, ""]
     bin: Int[Array, ""]
-    best: Float[Array, ""]  # the highest value seen on the way
+    best: Float[Array, ""]  # the highest value seen on the way, as a share of the goal held for ever
     stalled: Int[Array, ""]  # steps since the value last rose
     given_up: Bool[Array, " k"]  # features that stopped getting closer
     shake: Int[Array, ""]  # random actions still to take, where nothing else is left to try
@@ -105,16 +105,17 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
         c = jnp.argmax(jnp.where(conditions.any(axis=1), hope, -1))
         i = jnp.argmax(jnp.where(missing[c] & ~given_up, value[c], -1))
         j = q[c, i].max(axis=1).argmax()
-        return Commitment(c, i, j, q[c, i, j].max(), jnp.int32(0), given_up, jnp.int32(0))
+        return Commitment(c, i, j, q[c, i, j].max() / highest[c, i], jnp.int32(0), given_up, jnp.int32(0))
 
     def begin(obs: Array) -> Commitment:
         return choose(*assess(obs), jnp.zeros(w.shape[1], bool))
 
     def act(now: Commitment, obs: Array, key: PRNGKeyArray) -> tuple[Commitment, Int[Array, ""]]:
         missing, q = assess(obs)
-        value = q[now.clause, now.feature, now.bin].max()
+        value = q[now.clause, now.feature, now.bin].max() / highest[now.clause, now.feature]
         closer = value > now.best + 1e-3
-        now = now._replace(best=jnp.maximum(value, now.best), stalled=jnp.where(closer, 0, now.stalled + 1))
+        best = jnp.where(closer, value, now.best)  # so that small gains add up to one that counts
+        now = now._replace(best=best, stalled=jnp.where(closer, 0, now.stalled + 1))
         reached, stuck = ~missing[now.clause, now.feature], now.stalled >= patience
         given_up = jnp.where(reached, False, now.given_up | (stuck & (jnp.arange(w.shape[1]) == now.feature)))
         none_left = ~(missing[now.clause] & ~given_up).any()

@@ -43,8 +43,14 @@ class Library:
         """What makes a policy from weights, for `evaluate`."""
         return Gpi(self.network, self.features, committed)
 
+    @property
+    def understands_goals(self) -> bool:
+        """Whether words and tasks, which speak of the true features, speak of this library's."""
+        return not self.features_name.startswith("entangled:")
+
     def weights(self, goal: str | Task) -> Float[Array, "c k m"]:
         """A phrase's or a task's clauses as weights over the cumulants."""
+        self._check_understanding()
         task = self.task(goal)
         return weights(jax.numpy.asarray(task.table()), self.config.bins)
 
@@ -73,9 +79,14 @@ class Library:
         self, tasks: dict[str, Any], key: PRNGKeyArray, episodes: int, committed: bool = True
     ) -> dict[str, Success]:
         """Zero-shot success by class of tasks."""
+        self._check_understanding()
         everything = [task for group in tasks.values() for task in group]
         guides = jax.vmap(lambda table: weights(table, self.config.bins))(tables_of(everything))
         return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)
+
+    def _check_understanding(self) -> None:
+        if not self.understands_goals:
+            raise ValueError("this library's features are entangled, and goals speak of the true ones: give a reward")
 
     def save(self, folder: str | Path) -> None:
         """Write the library as a folder."""

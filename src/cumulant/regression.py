@@ -45,11 +45,12 @@ def collect_labelled(
 ) -> Labelled:
     """`budget` labelled steps, no reset but the time limit's; `random` is the paper's behaviour."""
     k = len(world.feature_names)
-    per_episode = max(1, world.max_steps // _SEGMENT)
+    length = min(_SEGMENT, world.max_steps)
+    per_episode = world.max_steps // length
 
     def pursue(w: Float[Array, "k m"], state: Any, key: PRNGKeyArray) -> tuple[Any, Labelled]:
         policy = random_policy(world) if random else skills(world, w[None])
-        states = play_from(world, policy, never, state, key, _SEGMENT).states
+        states = play_from(world, policy, never, state, key, length).states
         seen = jax.tree.map(lambda leaf: leaf[:-1], states)
         f = jax.vmap(lambda state: skills.features(world.observe(state)))(seen)
         return jax.tree.map(lambda leaf: leaf[-1], states), Labelled(bin_index(f, bins), jax.vmap(reward)(seen))
@@ -64,7 +65,7 @@ def collect_labelled(
         flat = Labelled(labelled.bins.reshape(-1, k), labelled.reward.reshape(-1))
         return (states, _add(evidence, flat, bins)), flat
 
-    segments = -(-budget // (_WORLDS * _SEGMENT))
+    segments = -(-budget // (_WORLDS * length))
     key_start, key_segments = jax.random.split(key)
     first = jax.vmap(world.reset)(jax.random.split(key_start, _WORLDS))
     nothing = _Evidence(jnp.zeros((k * bins, k * bins)), jnp.zeros(k * bins), jnp.zeros(()), jnp.zeros(()))

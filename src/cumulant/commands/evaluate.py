@@ -51,7 +51,9 @@ class Evaluate:
         tasks = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
-        if libraries:
+        if not all(library.understands_goals or self.few_shot for library in libraries):
+            raise BadInput("goals speak of the true features, and the library's are entangled: give --few-shot N")
+        if libraries and all(library.understands_goals for library in libraries):
             runs = [library.evaluate(tasks, key, self.episodes, committed) for library in libraries]
             results["zero_shot"] = _pooled(runs)
         if libraries and self.few_shot:

@@ -39,6 +39,7 @@ def library_in(path: Path | None) -> "Library":
 def reward_named(name: str, library: "Library") -> Callable[[Any], Any]:
     """The user's reward as a function of the state, tried on random states before it is used."""
     import jax
+    import jax.numpy as jnp
     import numpy as np
 
     from cumulant.features import load_function
@@ -58,7 +59,7 @@ def reward_named(name: str, library: "Library") -> Callable[[Any], Any]:
         raise BadInput(f"reward {name!r} must return one number, but returns the shape {values.shape[1:]}")
     if not np.isfinite(values).all():
         raise BadInput(f"reward {name!r} returns NaN or an infinity")
-    return lambda state: function(world.observe(state)).astype(float)
+    return lambda state: jnp.asarray(function(world.observe(state)), float)
 
 
 def key_of(seed: int) -> Any:

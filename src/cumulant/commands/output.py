@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def print_json(report: dict[str, Any]) -> None:
     """One JSON object, and nothing else."""
-    print(json.dumps(report))
+    print(json.dumps(report, allow_nan=False))
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:

@@ -36,6 +36,7 @@ class Reproduce:
     out: Path = Path("reproduce")  # Folder for the runs and the picture; results of several figures may share one.
     smoke: bool = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
     only: tuple[str, ...] = ()  # Run these parts of the figure alone, and draw what there is.
+    redraw: bool = False  # Run nothing; draw what there is.
     json: bool = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
@@ -50,7 +51,7 @@ class Reproduce:
 
         report |= {"seconds": {name: config["seconds"]["total_s"] for name, config in configs.items()}}
         report |= {"devices": sorted({config["device"] for config in configs.values()})}
-        write_whole(data, json.dumps(report, indent=2).encode() + b"\n")
+        write_whole(data, json.dumps(report, indent=2, allow_nan=False).encode() + b"\n")
         if self.json:
             return print_json(report)
         _print_report(self.what, report)
@@ -68,15 +69,21 @@ class Reproduce:
             raise BadInput(str(error)) from None
 
     def _folders(self) -> list[Path]:
-        from cumulant.experiments import FIGURES, FULL, SMOKE, run_part
+        from cumulant.experiments import FIGURES, FULL, SMOKE, is_recorded, run_part
 
         parts = FIGURES[self.what]
         if unknown := [name for name in self.only if name not in parts]:
             raise BadInput(f"{self.what} has no part {unknown[0]!r}: choose from {', '.join(parts)}")
         scale = SMOKE if self.smoke else FULL
-        for name in self.only or parts:
+        recorded = [name for name in parts if is_recorded(name, scale, self.out)]
+        asked = () if self.redraw else self.only or parts
+        if self.what == "sample-complexity" and not {"gpi-trick", "ours", "dqn"} <= {*recorded, *asked}:
+            raise BadInput("sample-complexity compares gpi-trick, ours and dqn: it needs all three")
+        if not recorded and not asked:
+            raise BadInput(f"{self.out} holds nothing to redraw")
+        for name in asked:
             run_part(name, scale, self.out, lambda words: print(words, file=sys.stderr, flush=True))
-        return [self.out / "runs" / name for name in parts if (self.out / "runs" / name / "config.json").exists()]
+        return [self.out / "runs" / name for name in parts if name in recorded or name in asked]
 
     def _curves(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
         """Draw curves; report each line's last point in each class."""
@@ -112,11 +119,20 @@ def _payback(rows: "list[Row]", configs: dict[str, Any], picture: Path) -> dict[
     return {
         line: {
             "free_play": steps,
-            "tasks_to_break_even": break_even(steps, found),
-            "classes": [payback._asdict() for payback in found],
+            "tasks_to_break_even": _finite(break_even(steps, found)),
+            "classes": [{name: _finite(value) for name, value in p._asdict().items()} for p in found],
         }
         for line, (steps, found) in costs.items()
     }
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity."""
+    return None if value == float("inf") else value
+
+
+def _number(value: float | None) -> str:
+    return "never" if value is None else f"{value:,.0f}"
 
 
 def _print_report(what: str, report: dict[str, Any]) -> None:
@@ -124,11 +140,14 @@ def _print_report(what: str, report: dict[str, Any]) -> None:
         for line in ("gpi-trick", "ours"):
             part = report[line]
             rows = [
-                [p["kind"], f"{p['level']:.3f}", f"{p['few_shot']:,.0f}", f"{p['scratch']:,.0f}"]
-                for p in part["classes"]
+                [p["kind"], f"{p['level']:.3f}", _number(p["few_shot"]), _number(p["scratch"])] for p in part["classes"]
             ]
-            even = f"{part['free_play']:,} steps of free play, paid for after {part['tasks_to_break_even']:.0f} tasks"
-            print_table(f"{line}: {even}", ["class", "success", "its labelled steps", "DQN's steps to the same"], rows)
+            even = f"paid for after {_number(part['tasks_to_break_even'])} tasks"
+            print_table(
+                f"{line}: {part['free_play']:,} steps of free play, {even}",
+                ["class", "success", "its labelled steps", "DQN's steps to the same"],
+                rows,
+            )
         return
     from cumulant.suites import CLASSES
 

@@ -48,6 +48,8 @@ class Solve:
         at_least("budget", self.budget, 1)
         library, key = library_in(self.library), key_of(self.seed)
         world = library.world
+        if self.phrase and not library.understands_goals:
+            raise BadInput("goals speak of the true features, and the library's are entangled: give --reward")
         if self.phrase:
             task = library.task(self.phrase)
             table, w = jax.numpy.asarray(task.table()), library.weights(task)
