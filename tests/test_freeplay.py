@@ -95,8 +95,8 @@ def test_a_folder_that_holds_a_run_is_refused_in_python_too(tmp_path):
         pretrain(Spriteworld(), TINY, 5, tmp_path)
 
 
-KILLS = int(os.environ.get("CUMULANT_KILLS", "3"))  # each costs a start of the program
-COMMAND = [sys.executable, "-m", "cumulant.cli", "pretrain", "--env-steps", "51200", "--width", "16"]
+KILLS = int(os.environ.get("CUMULANT_KILLS", "1"))  # each costs a start of the program
+COMMAND = [sys.executable, "-m", "cumulant.cli", "pretrain", "--env-steps", "25600", "--width", "16"]
 
 
 def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tmp_path):
@@ -122,7 +122,7 @@ def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tm
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     process = subprocess.Popen(
-        [*COMMAND, "--env-steps", "10000000", "--out", tmp_path],
+        [*COMMAND, "--env-steps", "1500000", "--out", tmp_path],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -84,12 +84,14 @@ def test_a_budget_of_nothing_is_refused(library):
         library.learn_reward(lambda state: state.agent[0], jax.random.key(0), 0)
 
 
-@given(st.integers(1, 20), st.integers(0, 2**31))
+@given(st.sampled_from([1, 7, 18]), st.integers(0, 2**31))
 def test_positive_definite_systems_are_solved_as_lapack_solves_them(d, seed):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((d + 2, d)).astype(np.float32)
     a, b = x.T @ x + np.eye(d, dtype=np.float32), rng.standard_normal(d).astype(np.float32)
-    lower = positive.cholesky(jnp.asarray(a))
+    lower = jax.jit(positive.cholesky)(jnp.asarray(a))
     np.testing.assert_allclose(lower, np.linalg.cholesky(a), atol=1e-4)
-    np.testing.assert_allclose(positive.solve(jnp.asarray(a), jnp.asarray(b)), np.linalg.solve(a, b), atol=1e-3)
-    np.testing.assert_allclose(lower.T @ positive.solve_upper(lower, jnp.asarray(b)), b, atol=1e-3)
+    np.testing.assert_allclose(
+        jax.jit(positive.solve)(jnp.asarray(a), jnp.asarray(b)), np.linalg.solve(a, b), atol=1e-3
+    )
+    np.testing.assert_allclose(lower.T @ jax.jit(positive.solve_upper)(lower, jnp.asarray(b)), b, atol=1e-3)

@@ -207,7 +207,8 @@ def _few_shot(
     key_learn = jax.random.fold_in(jax.random.key(scale.task_seed), 1_000 + seed)
     w = _regress(world, gpi, tables, jax.random.split(key_learn, len(tables)), bins, scale.budgets, paper)
     for i, budget in enumerate(scale.budgets):
-        success, _ = outcomes(world, gpi, tables, w[:, i, None], _starts(scale, seed, len(tables)))
+        guides = jnp.stack([w[:, i], jnp.full_like(w[:, i], -1)], axis=1)  # a clause that never holds: as zero-shot
+        success, _ = outcomes(world, gpi, tables, guides, _starts(scale, seed, len(tables)))
         yield from _rows(line, labelled, seed, budget, success)
 
 
