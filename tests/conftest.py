@@ -1,9 +1,14 @@
 """Shared by all tests: Hypothesis without deadlines (compiling takes seconds), and the worlds that tests run in."""
 
 import os
+import tempfile
 
-# Tests compile far more than they run, so compile quickly. Commands that tests start inherit it.
+# Tests compile far more than they run, so compile quickly, and each program once for all processes of a run.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    _compiled = tempfile.TemporaryDirectory(prefix="cumulant-tests-")  # removed when the first process ends
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -63,7 +63,7 @@ class Scale:
 
 
 FULL = Scale()
-SMOKE = Scale((0, 1), 1, episodes=16, budgets=(250, 1_000), dqn_steps=(500, 1_000), miniature=True)
+SMOKE = Scale((0, 1), 1, episodes=16, budgets=(500,), dqn_steps=(500, 1_000), miniature=True)
 
 
 @dataclass(frozen=True)
