@@ -75,7 +75,8 @@ def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> Non
     figure = Figure(figsize=(8, 5), layout="constrained")
     ax = figure.subplots()
     tasks = np.geomspace(1, 10_000, 200)
-    for (name, (free_play, found)), dashes in zip(costs.items(), ("-", "--"), strict=False):
+    sides = (("-", (10, -14), "left"), ("--", (-10, 8), "right"))  # of a crossing, to write its number on
+    for (name, (free_play, found)), (dashes, offset, align) in zip(costs.items(), sides, strict=True):
         few, scratch = (np.mean([getattr(p, field) for p in found]) for field in ("few_shot", "scratch_at_least"))
         style = STYLES[name]
         ax.plot(tasks, free_play + few * tasks, color=style.colour, linestyle=dashes, label=style.label)
@@ -86,7 +87,8 @@ def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> Non
         ax.annotate(
             f"{even:,.0f} tasks",
             (even, scratch * even),
-            xytext=(8, -14),
+            xytext=offset,
+            ha=align,
             textcoords="offset points",
             color=style.colour,
         )

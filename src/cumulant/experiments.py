@@ -18,7 +18,7 @@ from cumulant.baselines import diayn, dqn
 from cumulant.evaluation import attempt, outcomes, tables_of
 from cumulant.features import true_features
 from cumulant.freeplay import pretrain_together
-from cumulant.gpi import Gpi, weights
+from cumulant.gpi import Gpi, padded, weights
 from cumulant.oracle import oracle_policy
 from cumulant.policy import random_policy
 from cumulant.results import Row, is_finished, write_run
@@ -29,7 +29,7 @@ from cumulant.tasks import Task, reached
 from cumulant.together import Together
 from cumulant.world import World
 
-TUNING_SEED = 1000  # of the tasks on which settings were searched; figures use others
+TUNING_SEED = 1000  # of the tasks on which settings were searched; figures draw theirs with another
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ class Scale:
         small: dict[str, Any] = {"width": 32, "batch": 32, "replay": 7_000, "num_envs": 32, "env_steps": 32 * 200}
         return replace(what, **small, **({"skills": 6} if isinstance(what, diayn.Diayn) else {}))
 
-    @property
-    def for_search(self) -> "Scale":
-        """Shorter runs, on tasks that no figure shows."""
+    def of(self, name: str) -> "Scale":
+        """The scale of a part: a search has shorter runs, on tasks drawn with another seed."""
+        if name not in DQN_SEARCH:
+            return self
         steps = tuple(step for step in self.dqn_steps if step <= 200_000)
         return replace(self, task_seed=TUNING_SEED, tasks_per_class=1, seeds=self.seeds[:2], dqn_steps=steps)
 
@@ -129,9 +130,7 @@ FIGURES = {
 def settings_of(name: str, scale: Scale) -> dict[str, Any]:
     """All that a part's rows depend on."""
     what = scale.shrunk(PARTS[name])
-    if name in DQN_SEARCH:
-        scale = scale.for_search
-    return {"world": asdict(Spriteworld()), "scale": asdict(scale), "what": what and asdict(what)}
+    return {"world": asdict(Spriteworld()), "scale": asdict(scale.of(name)), "what": what and asdict(what)}
 
 
 def is_recorded(name: str, scale: Scale, out: Path) -> bool:
@@ -144,14 +143,13 @@ def run_part(name: str, scale: Scale, out: Path, say: Callable[[str], None]) -> 
     folder, world, what = out / "runs" / name, Spriteworld(), scale.shrunk(PARTS[name])
     if is_recorded(name, scale, out):
         return folder
-    settings, scale = settings_of(name, scale), scale.for_search if name in DQN_SEARCH else scale
     measure: Any = {Method: _gpi, dqn.Dqn: _dqn, diayn.Diayn: _diayn, type(None): _references}[type(what)]
     say(f"{name} ...")
     begun = time.perf_counter()
-    rows, seconds = measure(name, world, scale, what)
+    rows, seconds = measure(name, world, scale.of(name), what)
     seconds |= {"total_s": time.perf_counter() - begun}
     about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
-    write_run(folder, {"part": name, "settings": settings, "seconds": seconds} | about, rows)
+    write_run(folder, {"part": name, "settings": settings_of(name, scale), "seconds": seconds} | about, rows)
     say(f"{name}: {seconds['total_s']:.0f} s")
     return folder
 
@@ -207,7 +205,7 @@ def _few_shot(
     key_learn = jax.random.fold_in(jax.random.key(scale.task_seed), 1_000 + seed)
     w = _regress(world, gpi, tables, jax.random.split(key_learn, len(tables)), bins, scale.budgets, paper)
     for i, budget in enumerate(scale.budgets):
-        guides = jnp.stack([w[:, i], jnp.full_like(w[:, i], -1)], axis=1)  # a clause that never holds: as zero-shot
+        guides = jax.vmap(lambda w: padded(w[None], 2))(w[:, i])  # as many clauses as zero-shot: one program for both
         success, _ = outcomes(world, gpi, tables, guides, _starts(scale, seed, len(tables)))
         yield from _rows(line, labelled, seed, budget, success)
 
@@ -282,7 +280,7 @@ def _diayn(name: str, world: World, scale: Scale, config: diayn.Diayn) -> tuple[
     together.advance(config.updates)
     rows: list[Row] = []
     for i, seed in enumerate(scale.seeds):
-        networks = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, together.runs.networks)
+        networks = together.run(i).networks
         gpi = Gpi(networks.psi, true_features, committed=False)
         rows += _few_shot(name, world, scale, gpi, config.bins, seed, paper=True)
         rows += _best_skill(f"{name}-best-skill", world, scale, config, networks, seed)

@@ -113,11 +113,7 @@ def pretrain_together(
         losses = together.advance(config.updates * part // _CHUNKS)
         if not jnp.isfinite(losses).all():
             raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
-    networks = together.runs.network
-    libraries = [
-        Library(world, config, jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, networks), name)
-        for i, name in enumerate(features)
-    ]
+    libraries = [Library(world, config, together.run(i).network, name) for i, name in enumerate(features)]
     return libraries, {"compile_s": together.compile_seconds, "train_s": together.train_seconds}
 
 

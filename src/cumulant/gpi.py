@@ -32,6 +32,11 @@ def weights(table: Bool[Array, "c k b"], bins: int) -> Float[Array, "c k m"]:
     return jnp.where(possible, share * matters, -1.0)
 
 
+def padded(w: Float[Array, "c k m"], clauses: int) -> Float[Array, "clauses k m"]:
+    """More clauses, which never hold, so that goals of different lengths fit into one array or one program."""
+    return jnp.concatenate([w, jnp.full((clauses - len(w), *w.shape[1:]), -1.0)])
+
+
 def gpe(
     psi: Float[Array, "i j *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]
 ) -> Float[Array, "i j a"]:

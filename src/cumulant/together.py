@@ -46,6 +46,10 @@ class Together:
         """All runs as they stand; their arrays are gone once `advance` is called again."""
         return eqx.combine(self._arrays, self._static)
 
+    def run(self, i: int) -> Run:
+        """One of them."""
+        return jax.tree.map(lambda leaf: leaf[i] if eqx.is_array(leaf) else leaf, self.runs._replace(update=None))
+
 
 def _stack(trees: Sequence[Any]) -> Any:
     """Arrays one above the other; what is no array, once."""

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cumulant.commands.inputs import at_least, key_of, library_in, usable_folder
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
@@ -36,6 +35,7 @@ class Demo:
         import jax
 
         from cumulant import evaluate, oracle_policy, random_policy
+        from cumulant.gpi import padded
         from cumulant.pictures import first_interesting, save_contact_sheet, save_gif
 
         at_least("episodes", self.episodes, 1)
@@ -44,7 +44,7 @@ class Demo:
         world = library.world
         tasks = {phrase: (library.task(phrase),) for phrase in _PHRASES}
         clauses = max(len(task.clauses) for (task,) in tasks.values())
-        guides = jax.numpy.stack([_padded(library.weights(task), clauses) for (task,) in tasks.values()])
+        guides = jax.numpy.stack([padded(library.weights(task), clauses) for (task,) in tasks.values()])
         results = {
             "zero_shot": evaluate(world, library.gpi(), tasks, key, self.episodes, guides),
             "oracle": evaluate(world, oracle_policy, tasks, key, self.episodes),
@@ -61,9 +61,3 @@ class Demo:
         print_table(f"Goals the library never saw, {self.episodes} random starts each", columns, rows)
         print(f"\nWatch {self.out / 'demo.gif'}, or look at {self.out / 'demo.png'}. Then try your own goals:")
         print(_NEXT)
-
-
-def _padded(w: Any, clauses: int) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.concatenate([w, -jnp.ones((clauses - len(w), *w.shape[1:]))])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TITLES = {
     "fig4": "The paper's Figure 4: success on new tasks",
     "fig5": "The paper's Figure 5: GPI with the off-diagonal trick and fewer bins",
-    "dqn-search": "DQN's settings, on tasks that no figure shows",
+    "dqn-search": "DQN's settings, on tasks drawn with another seed",
 }
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from cumulant.gpi import Thought
+from cumulant.gpi import Thought, padded
 from cumulant.library import Library
 from cumulant.oracle import oracle_policy
 from cumulant.pictures import Film, gif
@@ -73,7 +73,7 @@ class Theatre:
     def rehearsals(self) -> Iterator[Callable[[], Any]]:
         """What to call once so that nobody waits for a compiler later; the first is all that a first episode needs."""
         few = self.aim(f"{self.world.objects[0]} left")
-        many = few._replace(weights=_padded(few.weights, MAX_CLAUSES))
+        many = few._replace(weights=np.asarray(padded(jnp.asarray(few.weights), MAX_CLAUSES)))
         here = self.start(0)
         yield lambda: (self.episode(few, 0, None, "committed"), self.step(few, here, 0))
         yield lambda: self.psi(here, 0)
@@ -91,7 +91,10 @@ class Theatre:
         task = self.library.task(phrase)
         size = next(size for size in _CLAUSES if size >= len(task.clauses))
         table = task.table(size)
-        own = rollouts.goal_weights(jnp.asarray(table), self.library.config.bins) if w is None else _padded(w, size)
+        if w is None:
+            own = rollouts.goal_weights(jnp.asarray(table), self.library.config.bins)
+        else:
+            own = padded(jnp.asarray(w), size)
         return Aim(task, np.asarray(own), table)
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
@@ -158,11 +161,6 @@ class Theatre:
         if method == "random":
             return random_policy, jnp.zeros((1, 1, 1), bool)
         return self.library.gpi(method == "committed"), jnp.asarray(aim.weights)
-
-
-def _padded(w: Float[np.ndarray, "c k m"], clauses: int) -> Float[np.ndarray, "size k m"]:
-    """Clauses that never hold have w = -1."""
-    return np.concatenate([w, np.full((clauses - len(w), *w.shape[1:]), -1, np.float32)])
 
 
 def _holds(aim: Aim, seen: Float[np.ndarray, "states k"]) -> Bool[np.ndarray, "states c k"]:
