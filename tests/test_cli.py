@@ -181,6 +181,7 @@ def test_inspect_shows_who_moves_whom(tmp_path, capsys):
     pairs = {(v["policies_of"], v["move"]) for v in report["violations"]}
     assert ("square_x", "agent_x") in pairs
     assert ("agent_x", "square_x") not in pairs
+    assert 0.5 < report["independence"] < 1
     assert {path.name for path in tmp_path.iterdir()} == {"audit.png", "audit.json"}
 
 

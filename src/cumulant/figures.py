@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from cumulant.audit import Audit
@@ -56,6 +57,30 @@ def draw_audit(path: Path, result: Audit, names: Sequence[str]) -> None:
         ylabel="policies of feature",
     )
     figure.colorbar(image, ax=ax, shrink=0.8)
+    save(figure, path)
+
+
+def draw_correlations(
+    path: Path,
+    matrix: Float[np.ndarray, "d k"],
+    latent_names: Sequence[str],
+    factor_names: Sequence[str],
+    title: str,
+) -> None:
+    """Which latent tells which factor, as a heat map of values in [0, 1] with the numbers in its cells."""
+    d, k = matrix.shape
+    width, height = 0.6 * k, 0.42 * d  # inches; the cells fill the figure, and `save` takes in what stands around it
+    figure = Figure(figsize=(width, height))
+    ax, scale = figure.add_axes((0, 0, 1, 1)), figure.add_axes((1 + 0.2 / width, 0, 0.15 / width, 1))
+    image = ax.imshow(matrix, vmin=0, vmax=1, cmap=_COLOURS, aspect="auto")
+    for (i, j), value in np.ndenumerate(matrix):
+        colour = "white" if value < 0.45 else "black"
+        ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=9)
+    ax.set_xticks(range(k), factor_names, rotation=90)
+    ax.set_yticks(range(d), latent_names)
+    ax.set(xlabel="factor", ylabel="latent")
+    ax.set_title(title, loc="left", pad=10)  # clear of the scale's topmost number
+    figure.colorbar(image, cax=scale)
     save(figure, path)
 
 

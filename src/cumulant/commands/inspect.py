@@ -23,6 +23,7 @@ class Inspect:
         import numpy as np
 
         from cumulant.audit import audit
+        from cumulant.disentanglement import independence
         from cumulant.figures import draw_audit
         from cumulant.files import write_whole
 
@@ -37,6 +38,7 @@ class Inspect:
             "features": list(names),
             "lemma_error": by_feature.tolist(),
             "moved": result.moved.tolist(),
+            "independence": independence(result.moved),
             "learnt_error": float(learnt),
             "violations": [
                 {"policies_of": names[i], "move": names[j], "by": float(result.moved[i, j])}
@@ -53,6 +55,7 @@ class Inspect:
             "The Lemma's mean error, (1-γ)-scaled: policies of a row, cumulants of a column", ["", *names], rows
         )
         print(f"Learnt Ψ on its own feature: mean error {learnt:.3f} against Ψ as played.")
+        print(f"Independence {report['independence']:.2f}: 1 if a feature moved under its own policies alone.")
         for v in report["violations"]:
             print(f"Not independent: policies of {v['policies_of']} move {v['move']} by {v['by']:.2f} on average.")
         print(f"Heat maps in {self.out / 'audit.png'}, every entry in {self.out / 'audit.json'}.")
