@@ -87,11 +87,11 @@ class Spriteworld:
 
     def observe(self, state: State) -> Float[Array, " k"]:
         """The vector (agent_x, agent_y, square_x, square_y, ...)."""
-        return jnp.concatenate([state.agent, state.objects.reshape(-1)])
+        return self.features(state)
 
     def features(self, state: State) -> Float[Array, " k"]:
         """The true disentangled features are the coordinates themselves."""
-        return self.observe(state)
+        return jnp.concatenate([state.agent, state.objects.reshape(-1)])
 
     def state_of(self, obs: Float[Array, " k"]) -> State:
         """The inverse of `observe`."""
