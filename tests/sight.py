@@ -41,7 +41,8 @@ class Sight(eqx.Module):
         info = store.read_info(folder)
         if "latents" not in info:
             raise store.Unreadable(f"{folder} is not an encoder that this version reads")
-        d, world = info["latents"], PixelSpriteworld(**info["world"])
+        d, stored = info["latents"], info["world"]
+        world = PixelSpriteworld(**stored | {"objects": tuple(stored["objects"])})
         k = len(world.feature_names)
         grounding = Grounding(jnp.zeros(k, jnp.int32), jnp.zeros((k, 4)), d) if info["grounded"] else None
         return store.read(folder, cls(jnp.zeros(d, jnp.int32), jnp.zeros(d, bool), grounding, world))

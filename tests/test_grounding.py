@@ -1,7 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cumulant.gpi import weights
@@ -28,6 +28,7 @@ def bent(order, flip):
     return latents
 
 
+@settings(max_examples=20)
 @given(st.permutations(range(5)), st.lists(st.booleans(), min_size=5, max_size=5), st.integers(0, 9))
 def test_a_few_labels_tell_the_latents_their_directions_and_where_thirds_begin(order, flip, seed):
     grounding = ground(*labelled(bent(order, flip), seed=seed))
@@ -64,7 +65,8 @@ def identity(k):
     return Grounding(jnp.arange(k), jnp.tile(jnp.arange(4) / 3, (k, 1)), k)
 
 
-@given(st.data(), st.sampled_from([2, 3, 7]), st.sampled_from([1, 3, 9]))
+@settings(max_examples=30)
+@given(st.data(), st.sampled_from([3, 7]), st.sampled_from([3, 9]))
 def test_where_latents_are_the_coordinates_goals_mean_what_they_always_did(data, regions, bins):
     bits = data.draw(st.lists(st.booleans(), min_size=2 * 3 * regions, max_size=2 * 3 * regions))
     table = jnp.array(bits).reshape(2, 3, regions)

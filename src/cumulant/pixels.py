@@ -33,7 +33,7 @@ class PixelSpriteworld(Spriteworld):
 
     @property
     def seen_through(self) -> Spriteworld:
-        """The world whose observation is the coordinates: for the oracle, which reads them."""
+        """The same world, where the coordinates are seen."""
         return Spriteworld(self.objects, self.step_size, self.drag_ratio, self.half_extent, self.max_steps)
 
 

@@ -23,6 +23,7 @@ from cumulant.world import World, never
 Reward = Callable[[Any], Float[Array, ""]]  # of a state
 _WORLDS = 10  # copies that collect side by side
 _SEGMENT = 25  # steps for which a copy pursues one goal
+AT_ONCE = _WORLDS * _SEGMENT  # observations that are looked at together
 
 
 class Labelled(NamedTuple):

@@ -93,6 +93,11 @@ class Spriteworld:
         """The true disentangled features are the coordinates themselves."""
         return jnp.concatenate([state.agent, state.objects.reshape(-1)])
 
+    @property
+    def seen_through(self) -> "Spriteworld":
+        """The world whose observation is the coordinates: for the oracle, which reads them."""
+        return self
+
     def state_of(self, obs: Float[Array, " k"]) -> State:
-        """The inverse of `observe`."""
+        """The inverse of `features`."""
         return State(obs[:2], obs[2:].reshape(-1, 2))
