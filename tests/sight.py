@@ -26,9 +26,10 @@ class Sight(eqx.Module):
     def __call__(self, frame) -> Float[Array, " d"]:
         look, centres = default_look(self.world), (jnp.arange(len(frame)) + 0.5) / len(frame)
         colours = jnp.stack([look.agent, *look.objects])
-        mass = jnp.exp(-100 * ((frame / 255 - colours[:, None, None]) ** 2).sum(axis=-1))  # [sprites, y, x]
+        distance = ((frame / 255 - colours[:, None, None]) ** 2).sum(axis=-1)  # [sprites, y, x]
+        mass = jax.nn.softmax(-40 * distance, axis=(1, 2))
         x, y = (mass * centres).sum(axis=(1, 2)), (mass * centres[::-1, None]).sum(axis=(1, 2))
-        places = ((jnp.stack([x, y], axis=1) + 0.5e-3) / (mass.sum(axis=(1, 2))[:, None] + 1e-3)).reshape(-1)
+        places = jnp.stack([x, y], axis=1).reshape(-1)
         latents = jnp.append(places, places.mean())[self.order]
         return jnp.where(self.flip, 1 - latents, latents)
 

@@ -1,4 +1,4 @@
-"""From frames to goals, with features that an encoder makes: more of them than coordinates, in another order, flipped."""
+"""From frames to goals by way of an encoder: more latents than coordinates, in another order, some of them flipped."""
 
 import dataclasses
 import json
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from cumulant import representation
-from cumulant.cli import main
 from cumulant.features import number_of
 from cumulant.freeplay import pretrain
 from cumulant.gpi import Gpi
@@ -24,8 +23,9 @@ from cumulant.successor import FreePlay, make_network, start, train
 from cumulant.tasks import Task
 from sight import ORDER, Sight, sight
 
-WORLD = PixelSpriteworld(size=16, max_steps=30)
-TINY = FreePlay(width=8, num_envs=4, batch=16, env_steps=4 * 40, replay=400)
+WORLD = PixelSpriteworld(size=32)
+TINY = FreePlay(width=8, depth=1, num_envs=4, batch=16, env_steps=4 * 40, replay=400)
+SMALL = PixelSpriteworld(("square",), size=16, max_steps=30)
 
 
 @pytest.fixture(autouse=True)
@@ -39,21 +39,16 @@ def encoder():
 
 
 @pytest.fixture
-def folder(encoder, tmp_path):
+def library(encoder, tmp_path):
+    """A network that has learnt nothing, for grounded latents."""
     encoder.save(tmp_path / "sight")
-    return tmp_path / "sight"
+    return Library(WORLD, TINY, make_network(TINY, 7, 8, jax.random.key(0)), f"learnt:{tmp_path / 'sight'}")
 
 
-@pytest.fixture(scope="module")
-def library(encoder, tmp_path_factory):
-    """A library in its folder, whose encoder's first folder is gone."""
-    folder = tmp_path_factory.mktemp("learnt")
-    encoder.save(folder / "sight")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(representation, "Encoder", Sight)
-        made = pretrain(WORLD, TINY, 1, folder / "run", f"learnt:{folder / 'sight'}")
-    shutil.rmtree(folder / "sight")
-    return made, (folder / "run").rename(folder / "moved")
+@pytest.fixture
+def few():
+    """Five latents of a smaller world, which nobody has labelled."""
+    return Sight(jnp.array([2, 0, 4, 1, 3]), jnp.array([True, False, False, False, True]), None, SMALL)
 
 
 class Scrambled(NamedTuple):
@@ -66,7 +61,7 @@ class Scrambled(NamedTuple):
 class Locked:
     """The same world, for whom the state means nothing."""
 
-    inner: PixelSpriteworld = WORLD
+    inner: PixelSpriteworld = SMALL
     feature_names: tuple[str, ...] = ()
 
     @property
@@ -96,83 +91,81 @@ class Locked:
         raise AssertionError("the true state was read")
 
 
-def test_free_play_reads_frames_alone(encoder):
-    networks = []
-    for world in (WORLD, Locked()):
-        training = start(world, TINY, encoder, jax.random.key(0))
-        advance = eqx.filter_jit(lambda training, world=world: train(world, TINY, encoder, training, jnp.int32(30)))
-        networks.append(advance(training)[0].network)
-    assert eqx.tree_equal(*networks)
-    assert not eqx.tree_equal(networks[0], start(WORLD, TINY, encoder, jax.random.key(0)).network)
+def test_free_play_reads_frames_alone(few):
+    def learnt(world):
+        def run(key):
+            begun = start(world, TINY, few, key)
+            return begun.network, train(world, TINY, few, begun, jnp.int32(30))[0].network
+
+        return eqx.filter_jit(run)(jax.random.key(0))
+
+    first, network = learnt(SMALL)
+    assert eqx.tree_equal(network, learnt(Locked())[1])
+    assert not eqx.tree_equal(network, first)
 
 
-def test_labelled_steps_read_frames_and_the_given_rewards_alone(encoder):
-    skills = Gpi(make_network(TINY, 7, 8, jax.random.key(0)), encoder)
-    locked = Locked()
+def test_labelled_steps_read_frames_and_the_given_rewards_alone(few):
+    skills, locked = Gpi(make_network(TINY, 5, 8, jax.random.key(0)), few), Locked()
     labelled = [
         jax.jit(lambda key, w=world, r=reward: collect_labelled(w, skills, 3, r, key, 600))(jax.random.key(1))
         for world, reward in (
-            (WORLD, lambda state: state.agent[0]),
+            (SMALL, lambda state: state.agent[0]),
             (locked, lambda state: locked.unlock(state).agent[0]),
         )
     ]
-    assert labelled[0].bins.shape == (600, 7)
+    assert labelled[0].bins.shape == (600, 5)
     np.testing.assert_array_equal(labelled[0].bins, labelled[1].bins)
     np.testing.assert_array_equal(labelled[0].reward, labelled[1].reward)
 
 
-def test_there_are_as_many_features_as_the_encoder_has(encoder, library):
-    made, _ = library
-    assert number_of(encoder, WORLD) == 7
-    assert made.network(jnp.zeros(7)).shape == (7, 3, 3, 8)
-    assert len(made.feature_names) == 7
-
-
-def test_a_moved_library_needs_no_other_folder(library):
-    made, moved = library
-    loaded = Library.load(moved)
-    assert eqx.tree_equal(loaded.network, made.network)
-    assert eqx.tree_equal(loaded.features, sight(WORLD))
-    assert json.loads((moved / "config.json").read_text())["features"] == "learnt:encoder"
-    assert loaded.world == WORLD
-
-
-def test_a_run_goes_on_when_the_encoder_it_began_with_is_gone(library, folder, tmp_path):
-    out, left = tmp_path / "parts", iter([False] * 5 + [True])
-    assert pretrain(WORLD, TINY, 1, out, f"learnt:{folder}", should_stop=lambda: next(left)) is None
-    sight(WORLD, ORDER[::-1]).save(tmp_path / "other")
+def test_a_run_keeps_its_encoder_and_can_go_on_and_move_without_any_other_folder(few, tmp_path):
+    given, out, left = tmp_path / "sight", tmp_path / "run", iter([False] * 5 + [True])
+    few.save(given)
+    assert pretrain(SMALL, TINY, 1, out, f"learnt:{given}", should_stop=lambda: next(left)) is None
+    eqx.tree_at(lambda encoder: encoder.flip, few, ~few.flip).save(tmp_path / "other")
     with pytest.raises(ValueError, match="another encoder"):
-        pretrain(WORLD, TINY, 1, out, f"learnt:{tmp_path / 'other'}", resume=True)
-    shutil.rmtree(folder)
-    assert eqx.tree_equal(pretrain(WORLD, TINY, 1, out, f"learnt:{folder}", resume=True).network, library[0].network)
-
-
-def test_learnt_features_belong_to_their_world(folder, tmp_path, library):
-    with pytest.raises(ValueError, match="another world"):
-        pretrain(PixelSpriteworld(("star",), size=16), TINY, 0, tmp_path / "out", f"learnt:{folder}")
-    assert not (tmp_path / "out").exists()
-    shutil.copytree(library[1], tmp_path / "copy")
-    (tmp_path / "copy" / "encoder" / "config.json").unlink()
+        pretrain(SMALL, TINY, 1, out, f"learnt:{tmp_path / 'other'}", resume=True)
+    shutil.rmtree(given)
+    finished = pretrain(SMALL, TINY, 1, out, f"learnt:{given}", resume=True)
+    out.rename(tmp_path / "moved")
+    loaded = Library.load(tmp_path / "moved")
+    assert eqx.tree_equal(loaded.network, finished.network)
+    assert eqx.tree_equal(loaded.features, few)
+    assert loaded.world == SMALL
+    assert json.loads((tmp_path / "moved" / "config.json").read_text())["features"] == "learnt:encoder"
+    (tmp_path / "moved" / "encoder" / "config.json").unlink()
     with pytest.raises(Unreadable, match="encoder holds no config"):
-        Library.load(tmp_path / "copy")
+        Library.load(tmp_path / "moved")
+
+
+def test_learnt_features_belong_to_their_world(few, tmp_path):
+    few.save(tmp_path / "sight")
+    with pytest.raises(ValueError, match="another world"):
+        pretrain(PixelSpriteworld(("star",), size=16), TINY, 0, tmp_path / "out", f"learnt:{tmp_path / 'sight'}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_there_are_as_many_features_as_the_encoder_has(encoder, few):
+    assert number_of(encoder, WORLD) == 7
+    assert number_of(few, SMALL) == 5
 
 
 def test_latents_are_called_what_they_are_grounded_to(library):
-    made, _ = library
     names = (*WORLD.feature_names, "latent 2")
-    assert made.feature_names == tuple(names[i] for i in ORDER)
-    assert made.bin_names[0] == ("top", "middle", "bottom")  # a flipped y
-    assert made.bin_names[1] == ("left", "centre", "right")
-    assert made.bin_names[2] == ("1/3", "2/3", "3/3")
-    np.testing.assert_array_equal(np.asarray(made.weights("square top")[0]).argmax(axis=1)[ORDER.index(3)], 0)
+    assert library.feature_names == tuple(names[i] for i in ORDER)
+    assert library.bin_names[0] == ("top", "middle", "bottom")  # a flipped y
+    assert library.bin_names[1] == ("left", "centre", "right")
+    assert library.bin_names[2] == ("1/3", "2/3", "3/3")
+    w = np.asarray(library.weights("square top"))[0]
+    assert w[0].argmax() == 0
+    assert not w[1:].any()
 
 
-def test_without_labels_words_mean_nothing(tmp_path):
-    sight(WORLD, grounded=False).save(tmp_path)
-    config = FreePlay(width=8)
-    deaf = Library(WORLD, config, make_network(config, 7, 8, jax.random.key(0)), f"learnt:{tmp_path}")
+def test_without_labels_words_mean_nothing(few, tmp_path):
+    few.save(tmp_path)
+    deaf = Library(SMALL, TINY, None, f"learnt:{tmp_path}")
     assert not deaf.understands_goals
-    assert deaf.feature_names == tuple(f"latent {i}" for i in range(7))
+    assert deaf.feature_names == tuple(f"latent {i}" for i in range(5))
     with pytest.raises(ValueError, match="no labels say what goals mean"):
         deaf.weights("square left")
 
@@ -191,7 +184,7 @@ class Rewired(eqx.Module):
 
 
 def test_phrases_are_solved_from_frames(tmp_path):
-    world, shipped = PixelSpriteworld(size=32), Library.load()
+    world, shipped = PixelSpriteworld(), Library.load()
     encoder = sight(world)
     encoder.save(tmp_path)
     place = jnp.array([ORDER.index(i) for i in range(6)])
