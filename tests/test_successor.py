@@ -83,7 +83,7 @@ def test_the_acting_policy_alone_is_updated_where_asked():
     """The paper's rule leaves other policies' outputs without a gradient."""
     config = dataclasses.replace(SMALL, acting_policy_only=True)
     network = make_network(config, 2, 5, jax.random.key(0))
-    training = start(Sliders(), config, jax.random.key(0))
+    training = start(Sliders(), config, true_features, jax.random.key(0))
     batch = jax.tree.map(lambda leaf: leaf[0, :4], training.replay.rings)
     batch = batch._replace(policy=jnp.array([[1, 2]] * 4), f=batch.f + 0.3, next_f=batch.next_f + 0.6)
     gradient = eqx.filter_grad(lambda n: loss(config, n, n, batch))(network).head.value.bias.reshape(2, 4, 4)
@@ -92,8 +92,8 @@ def test_the_acting_policy_alone_is_updated_where_asked():
 
 
 def test_half_precision_agrees_roughly_with_single():
-    training = start(Spriteworld(), FreePlay(num_envs=8, width=32, batch=64, replay=1000), jax.random.key(0))
     config = FreePlay(num_envs=8, width=32, batch=64, replay=1000)
+    training = start(Spriteworld(), config, true_features, jax.random.key(0))
     training, _ = train(Spriteworld(), config, true_features, training, jnp.int32(20))
     batch = jax.tree.map(lambda leaf: leaf[0, :64], training.replay.rings)
     values = [

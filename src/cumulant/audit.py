@@ -10,10 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from cumulant.cumulants import phi
+from cumulant.features import number_of
+from cumulant.gpi import Gpi
 from cumulant.library import Library
 from cumulant.policy import Policy, play_from
-from cumulant.successor import own_value
-from cumulant.world import never
+from cumulant.successor import FreePlay, own_value
+from cumulant.world import World, never
 
 _HORIZON = 4  # times 1 / (1 - γ) steps: what is cut off weighs e^-4
 
@@ -29,22 +31,20 @@ class Audit(NamedTuple):
 
 @eqx.filter_jit
 def _play(
-    library_network: eqx.Module, library: Library, keys: Key[Array, " starts"]
+    world: World, config: FreePlay, skills: Gpi, keys: Key[Array, " starts"]
 ) -> tuple[Array, Array, Array, Array]:
-    library = Library(library.world, library.config, library_network, library.features_name)
-    world, config = library.world, library.config
-    k, m, steps = len(world.feature_names), config.bins, int(_HORIZON / (1 - config.gamma))
+    k, m, steps = number_of(skills.features, world), config.bins, int(_HORIZON / (1 - config.gamma))
     discount = (1 - config.gamma) * config.gamma ** jnp.arange(steps)
 
     def episode(i: Int[Array, ""], j: Int[Array, ""], key: PRNGKeyArray) -> tuple[Array, Array, Array, Array]:
         def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Array]:
-            return memory, own_value(library.network(library.features(obs)))[i, j].argmax()
+            return memory, own_value(skills.network(skills.features(obs)))[i, j].argmax()
 
         played = play_from(world, Policy(lambda obs: (), act), never, world.reset(key), key, steps)
-        f = jax.vmap(lambda state: library.features(world.observe(state)))(played.states)
+        f = jax.vmap(lambda state: skills.features(world.observe(state)))(played.states)
         cumulants = jax.vmap(partial(phi, bins=m))(f)
         true = jnp.einsum("t,tlh->lh", discount, cumulants[:-1])
-        psi = library.network(f[0])[i, j][..., played.actions[0]]
+        psi = skills.network(f[0])[i, j][..., played.actions[0]]
         learnt = psi if config.full_matrix else jnp.full((k, m), jnp.nan).at[i].set(psi)
         return true, jnp.abs(true - cumulants[0]), jnp.abs(true - learnt), jnp.abs(f[-1] - f[0])
 
@@ -55,6 +55,6 @@ def _play(
 
 def audit(library: Library, key: PRNGKeyArray, starts: int = 200) -> Audit:
     """Play every policy from random starts, and compare."""
-    bare = Library(library.world, library.config, None, library.features_name)
-    true, lemma, learnt, moved = jax.device_get(_play(library.network, bare, jax.random.split(key, starts)))
+    played = _play(library.world, library.config, library.gpi(), jax.random.split(key, starts))
+    true, lemma, learnt, moved = jax.device_get(played)
     return Audit(true, lemma, learnt, moved.mean(axis=1))

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cumulant import peers
-from cumulant.features import true_features
+from cumulant.features import number_of, true_features
 from cumulant.gpi import plain_gpi
 from cumulant.language import LanguageError, parse
 from cumulant.renderer import render
@@ -125,7 +125,7 @@ def bench_pretrain(world: World, wide_batch: int) -> dict[str, Any]:
 
 def _training_seconds(world: World, config: FreePlay, rounds: int) -> tuple[float, float]:
     """The median time of so many rounds of play and update, from a replay that already holds something."""
-    arrays, static = eqx.partition(start(world, config, jax.random.key(0)), eqx.is_array)
+    arrays, static = eqx.partition(start(world, config, true_features, jax.random.key(0)), eqx.is_array)
 
     @jax.jit
     def advance(arrays: Any) -> Any:
@@ -140,7 +140,7 @@ def _training_seconds(world: World, config: FreePlay, rounds: int) -> tuple[floa
 
 def _update_seconds(world: World, config: FreePlay, rounds: int = 20) -> float:
     """The median time of one update alone."""
-    arrays, static = eqx.partition(start(world, config, jax.random.key(0)), eqx.is_array)
+    arrays, static = eqx.partition(start(world, config, true_features, jax.random.key(0)), eqx.is_array)
 
     @jax.jit
     def updates(arrays: Any) -> Any:
@@ -154,7 +154,7 @@ def _update_seconds(world: World, config: FreePlay, rounds: int = 20) -> float:
 
 def update_flops(world: World, config: FreePlay) -> float:
     """Operations of an update's matrix products: forward and backward of the network, and two forward passes more."""
-    network = make_network(config, len(world.feature_names), world.num_actions, jax.random.key(0))
+    network = make_network(config, number_of(true_features, world), world.num_actions, jax.random.key(0))
     matrices = [leaf for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_array)) if leaf.ndim == 2]
     forward = 2 * config.batch * sum(matrix.size for matrix in matrices)
     return float(5 * forward - 2 * config.batch * matrices[0].size)  # no gradient is taken of the input
@@ -170,7 +170,7 @@ def matrix_peak() -> float:
 
 def bench_gpi(world: World) -> dict[str, Any]:
     """Actions per second of plain GPI from 1, 64 and 4,096 states: one pass for all policies against one for each."""
-    k, bins = len(world.feature_names), 9
+    k, bins = number_of(true_features, world), 9
     w = jnp.zeros((1, k, bins)).at[:, :, 0].set(1.0)
     report: dict[str, Any] = {"unit": "actions/s", "device": jax.devices()[0].device_kind}
     for name in ("all_policies", "goal_conditioned"):

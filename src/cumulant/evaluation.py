@@ -17,6 +17,8 @@ from cumulant.world import World
 # Makes the policy for a task from a guide to it: the task's table for the oracle, weights for GPI. May be a Module.
 PolicyMaker = Callable[[Any, Any], Policy]
 
+_FRAMES = 1024  # seen at once: each takes up to a few hundred kilobytes on its way through an encoder
+
 
 class Success(NamedTuple):
     """How often a policy reached the goal, and how soon."""
@@ -47,7 +49,16 @@ def outcomes(
         episode = attempt(world, make_policy, table, guide, key)
         return episode.success, episode.steps
 
-    return jax.vmap(jax.vmap(outcome, (None, None, 0)))(tables, guides, keys)
+    each = jax.vmap(outcome, (None, None, 0))
+    return over_tasks(world, each, (tables, guides, keys), keys.shape[1])
+
+
+def over_tasks(world: World, function: Callable, xs: tuple, copies: int) -> Any:
+    """All tasks at once; or, where the world shows frames and each task plays so many copies of it, a few at a time."""
+    sight = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
+    if sight.ndim == 1:
+        return jax.vmap(function)(*xs)
+    return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, _FRAMES // copies))
 
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:

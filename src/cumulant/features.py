@@ -1,16 +1,30 @@
-"""Features f: observation → [0, 1]^k. The true coordinates, a rotation that entangles them, or your own function."""
+"""Features f: observation → [0, 1]^d. The true coordinates, a rotation of them, an encoder's latents, or your own."""
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-Features = Callable[[Shaped[Array, "..."]], Float[Array, " k"]]
+from cumulant import store
+from cumulant.world import World
+
+if TYPE_CHECKING:
+    from cumulant.representation import Encoder
+
+Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
+
+
+def number_of(features: Features, world: World) -> int:
+    """d: how many features there are of what the world shows. They need not be the k that it is made of."""
+    return jax.eval_shape(lambda key: features(world.observe(world.reset(key))), jax.random.key(0)).shape[0]
 
 
 def true_features(obs: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -19,13 +33,40 @@ def true_features(obs: Float[Array, " k"]) -> Float[Array, " k"]:
 
 
 def named_features(name: str, k: int) -> Features:
-    """Features by name: "true", "entangled:SEED", or "package.module:function" for a function of the observation."""
+    """Features by name, in a world of k coordinates.
+
+    They are "true", "entangled:SEED", "learnt:FOLDER", or "package.module:function" for a function of the observation.
+    """
     if name == "true":
         return true_features
+    if is_learnt(name):
+        return encoder_in(folder_of(name))
     module, _, rest = name.partition(":")
     if module == "entangled" and rest.isdigit():
         return entangled_features(k, int(rest))
     return load_function(name, "features")
+
+
+def is_learnt(name: str) -> bool:
+    """Whether it names the latents of an encoder."""
+    return name.startswith("learnt:")
+
+
+def folder_of(name: str) -> Path:
+    """The encoder's folder in "learnt:FOLDER"."""
+    return Path(name.removeprefix("learnt:"))
+
+
+def encoder_in(folder: Path) -> "Encoder":
+    """The encoder of a folder, read once while the folder holds the same. Unreadable if it holds none."""
+    return _read_encoder(folder.resolve(), store.read_info(folder).get("sha256"))
+
+
+@lru_cache(maxsize=8)
+def _read_encoder(folder: Path, sha256: str | None) -> "Encoder":
+    from cumulant.representation import Encoder  # which builds on much that builds on this module
+
+    return Encoder.load(folder)
 
 
 def load_function(name: str, role: str) -> Callable[..., Any]:

@@ -5,6 +5,8 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from cumulant import store
-from cumulant.features import Features, named_features
+from cumulant.features import Features, encoder_in, folder_of, is_learnt, named_features
 from cumulant.files import write_whole
-from cumulant.library import Library
+from cumulant.library import Library, encoder_folder
 from cumulant.store import Unreadable
 from cumulant.successor import FreePlay, Training, start, train
 from cumulant.suites import coverage
@@ -50,12 +52,15 @@ def pretrain(
     """
     if out and not resume and holds_a_run(out):
         raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
-    arrays, static = eqx.partition(start(world, config, jax.random.key(seed)), eqx.is_array)
-    run = Library(world, config, None, features).describe() | {"seed": seed}
+    if out and is_learnt(features):
+        features = _kept(world, config, features, out, resume)
+    run = Library(world, config, None, features)
+    arrays, static = eqx.partition(start(world, config, run.features, jax.random.key(seed)), eqx.is_array)
+    described = run.describe() | {"seed": seed}
     if out and resume:
-        arrays = _latest_checkpoint(out, arrays, run, report)
+        arrays = _latest_checkpoint(out, arrays, described, report)
         _truncate_metrics(out, int(arrays.update))
-    advance, compile_seconds = _compiled(world, config, features, arrays, static)
+    advance, compile_seconds = _compiled(run, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds})
     chunk, seconds, saved = math.ceil(config.updates / _CHUNKS), 0.0, time.monotonic()
     while int(arrays.update) < config.updates:
@@ -66,7 +71,7 @@ def pretrain(
         if not math.isfinite(float(loss)):
             raise Diverged(f"the loss is {float(loss)} at update {update}; {_last_good(out)}")
         metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
-        library = Library(world, config, eqx.combine(arrays.network, static.network), features)
+        library = replace(run, network=eqx.combine(arrays.network, static.network))
         if library.understands_goals and (update % (chunk * 8) == 0 or update == config.updates):
             metrics["success"] = _held_out_success(library)
         report(metrics | {"seconds": seconds})
@@ -74,7 +79,7 @@ def pretrain(
         if out:
             _append_metrics(out, metrics)
             if stopping or time.monotonic() - saved > checkpoint_every:
-                _save_checkpoint(out, arrays, run)
+                _save_checkpoint(out, arrays, described)
                 saved = time.monotonic()
         if stopping:
             return None
@@ -85,17 +90,28 @@ def pretrain(
     return library
 
 
-def _compiled(world: World, config: FreePlay, features: str, arrays: Any, static: Any) -> tuple[Callable, float]:
-    """Training as one program over arrays alone, and the seconds it took to compile."""
-    f = named_features(features, len(world.feature_names))
+def _kept(world: World, config: FreePlay, features: str, out: Path, resume: bool) -> str:
+    """Learnt features by their place in the run's own folder, which from now on needs no other."""
+    given, kept = folder_of(features), encoder_folder(out)
+    if not (resume and (kept / "config.json").exists()):
+        Library(world, config, None, features).features.save(kept)
+    elif given.exists() and not eqx.tree_equal(encoder_in(given), encoder_in(kept)):
+        raise ValueError(f"{out} holds a run with another encoder: resume it with the same")
+    return f"learnt:{kept}"
 
-    def advance(arrays: Training, until: jax.Array) -> tuple[Any, jax.Array]:
-        training, loss = train(world, config, f, eqx.combine(arrays, static), until)
+
+def _compiled(run: Library, arrays: Any, static: Any) -> tuple[Callable, float]:
+    """Training as one program over arrays alone, and the seconds it took to compile."""
+    f, f_static = eqx.partition(run.features, eqx.is_array)
+
+    def advance(f: Any, arrays: Training, until: jax.Array) -> tuple[Any, jax.Array]:
+        features = eqx.combine(f, f_static)
+        training, loss = train(run.world, run.config, features, eqx.combine(arrays, static), until)
         return eqx.filter(training, eqx.is_array), loss
 
     begun = time.perf_counter()
-    program = jax.jit(advance, donate_argnums=0).lower(arrays, arrays.update).compile()
-    return program, time.perf_counter() - begun
+    program = jax.jit(advance, donate_argnums=1).lower(f, arrays, arrays.update).compile()
+    return partial(program, f), time.perf_counter() - begun
 
 
 def pretrain_together(
@@ -107,7 +123,7 @@ def pretrain_together(
         return train(world, config, f, training, until)
 
     each = [named_features(name, len(world.feature_names)) for name in features]
-    begun = [start(world, config, jax.random.key(seed)) for seed in seeds]
+    begun = [start(world, config, f, jax.random.key(seed)) for f, seed in zip(each, seeds, strict=True)]
     together = Together(advance, each, begun)
     for part in range(1, _CHUNKS + 1):
         losses = together.advance(config.updates * part // _CHUNKS)

@@ -18,15 +18,21 @@ from cumulant.policy import Policy
 from cumulant.world import World
 
 
-def weights(table: Bool[Array, "c k b"], bins: int) -> Float[Array, "c k m"]:
+def weights(
+    table: Bool[Array, "c k b"], bins: int, edges: Float[Array, "k b+1"] | None = None
+) -> Float[Array, "c k m"]:
     """Each clause as w over m bins: the share of a bin that the clause allows; 0 for a coordinate that may be anything.
 
-    This is what regression gives for states spread evenly within a bin. Clauses that never hold get w = -1.
+    This is what regression gives for states spread evenly within a bin. Clauses that never hold get w = -1. The regions
+    are equal parts of the unit interval, or lie between `edges`, which may fall as well as rise.
     """
-    regions = table.shape[-1]
-    low, left = jnp.arange(bins)[:, None] / bins, jnp.arange(regions) / regions
-    overlap = jnp.minimum(low + 1 / bins, left + 1 / regions) - jnp.maximum(low, left)
-    share = jnp.einsum("ckb,mb->ckm", table.astype(jnp.float32), jnp.clip(overlap * bins, 0, 1))
+    k, regions = table.shape[1:]
+    if edges is None:
+        edges = jnp.broadcast_to(jnp.arange(regions + 1) / regions, (k, regions + 1))
+    left, right = jnp.sort(jnp.stack([edges[:, :-1], edges[:, 1:]]), axis=0)[:, :, None]  # [k, 1, b] each
+    low = jnp.arange(bins)[:, None] / bins
+    overlap = jnp.minimum(low + 1 / bins, right) - jnp.maximum(low, left)
+    share = jnp.einsum("ckb,kmb->ckm", table.astype(jnp.float32), jnp.clip(overlap * bins, 0, 1))
     matters = ~table.all(axis=2, keepdims=True)
     possible = table.any(axis=2).all(axis=1)[:, None, None]
     return jnp.where(possible, share * matters, -1.0)

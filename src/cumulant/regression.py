@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.cumulants import bin_index
+from cumulant.features import number_of
 from cumulant.gpi import Gpi
 from cumulant.policy import play_from, random_policy
 from cumulant.positive import cholesky, solve, solve_lower, solve_upper
@@ -22,6 +23,7 @@ from cumulant.world import World, never
 Reward = Callable[[Any], Float[Array, ""]]  # of a state
 _WORLDS = 10  # copies that collect side by side
 _SEGMENT = 25  # steps for which a copy pursues one goal
+AT_ONCE = _WORLDS * _SEGMENT  # observations that are looked at together
 
 
 class Labelled(NamedTuple):
@@ -44,7 +46,7 @@ def collect_labelled(
     world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyArray, budget: int, random: bool = False
 ) -> Labelled:
     """`budget` labelled steps, no reset but the time limit's; `random` is the paper's behaviour."""
-    k = len(world.feature_names)
+    k = number_of(skills.features, world)
     length = min(_SEGMENT, world.max_steps)
     per_episode = world.max_steps // length
 

@@ -30,10 +30,32 @@ class Look(NamedTuple):
     objects: Float[Array | np.ndarray, "n 3"]
 
 
-def default_look(world: Spriteworld) -> Look:
+def default_look(world: Spriteworld, size: int = 64) -> Look:
     """Bright objects on slate, each in the colour of its shape; the agent is a white eye."""
     objects = np.stack([rgb(_COLOURS[SHAPES.index(name)]) for name in world.objects])
     return Look(rgb("#20242e"), rgb("#20242e"), rgb("#ffffff"), objects)
+
+
+def other_colours(world: Spriteworld, size: int = 64) -> Look:
+    """The same sprites in colours that none of them had before."""
+    plain = default_look(world)
+    return plain._replace(agent=rgb("#ff5ac8"), objects=np.roll(1 - plain.objects, 1, axis=0))
+
+
+def alike(world: Spriteworld, size: int = 64) -> Look:
+    """Objects that only their shapes tell apart."""
+    plain = default_look(world)
+    return plain._replace(objects=np.tile(plain.objects[:1], (len(world.objects), 1)))
+
+
+def textured(world: Spriteworld, size: int = 64) -> Look:
+    """Sprites on smooth noise, brighter and darker than the plain background."""
+    noise = np.random.default_rng(0).standard_normal((9, 9, 3)).astype(np.float32)
+    cloth = jax.image.resize(jnp.asarray(noise), (size, size, 3), "bicubic")
+    return default_look(world)._replace(background=np.clip(rgb("#20242e") + 0.06 * np.asarray(cloth), 0, 1))
+
+
+LOOKS = {"plain": default_look, "other-colours": other_colours, "alike": alike, "textured": textured}
 
 
 def render(world: Spriteworld, state: State, size: int = 64, look: Look | None = None) -> UInt8[Array, "size size 3"]:

@@ -87,12 +87,17 @@ class Spriteworld:
 
     def observe(self, state: State) -> Float[Array, " k"]:
         """The vector (agent_x, agent_y, square_x, square_y, ...)."""
-        return jnp.concatenate([state.agent, state.objects.reshape(-1)])
+        return self.features(state)
 
     def features(self, state: State) -> Float[Array, " k"]:
         """The true disentangled features are the coordinates themselves."""
-        return self.observe(state)
+        return jnp.concatenate([state.agent, state.objects.reshape(-1)])
+
+    @property
+    def seen_through(self) -> "Spriteworld":
+        """The world whose observation is the coordinates: for the oracle, which reads them."""
+        return self
 
     def state_of(self, obs: Float[Array, " k"]) -> State:
-        """The inverse of `observe`."""
+        """The inverse of `features`."""
         return State(obs[:2], obs[2:].reshape(-1, 2))

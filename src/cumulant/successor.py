@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cumulant.cumulants import phi
 from cumulant.experience import Replay, Transition, add, empty, sample
-from cumulant.features import Features
+from cumulant.features import Features, number_of
 from cumulant.networks import GoalConditioned, Network, SharedTrunk
 from cumulant.world import Episodes, World, advance, begin
 
@@ -104,10 +104,10 @@ def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> N
     return SharedTrunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
 
 
-def start(world: World, config: FreePlay, key: PRNGKeyArray) -> Training:
+def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray) -> Training:
     """The first moment of free play."""
     key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
-    k = len(world.feature_names)
+    k = number_of(features, world)
     network = make_network(config, k, world.num_actions, key_network)
     return Training(
         network=network,
@@ -145,7 +145,7 @@ def train(
 def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
     """One step of every copy under its policy, ε-greedily, into the replay."""
     key_random, key_explore, key_reset, key_switch, key_policy = jax.random.split(key, 5)
-    n, k = config.num_envs, len(world.feature_names)
+    n = config.num_envs
     f = jax.vmap(lambda state: features(world.observe(state)))(training.episodes.state)
     network = _in_precision(config, training.network)
     greedy = jax.vmap(partial(_greedy, config, network))(f, training.policy)
@@ -156,7 +156,7 @@ def collect(world: World, config: FreePlay, features: Features, training: Traini
     switch = timestep.truncated
     if config.switch_every:
         switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
-    policy = jnp.where(switch[:, None], _random_policies(config, k, key_policy), training.policy)
+    policy = jnp.where(switch[:, None], _random_policies(config, f.shape[1], key_policy), training.policy)
     replay = add(training.replay, transition, config.stratified)
     return training._replace(replay=replay, episodes=episodes, policy=policy)
 

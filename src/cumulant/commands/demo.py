@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cumulant.commands.inputs import at_least, key_of, library_in, usable_folder
+from cumulant.commands.inputs import BadInput, at_least, key_of, library_in, usable_folder
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 _PHRASES = (
@@ -41,13 +42,15 @@ class Demo:
         at_least("episodes", self.episodes, 1)
         usable_folder(self.out)
         library, key = library_in(self.library), key_of(self.seed)
-        world = library.world
+        if library.misunderstanding:
+            raise BadInput(library.misunderstanding)
+        world: Any = library.world
         tasks = {phrase: (library.task(phrase),) for phrase in _PHRASES}
         clauses = max(len(task.clauses) for (task,) in tasks.values())
         guides = jax.numpy.stack([padded(library.weights(task), clauses) for (task,) in tasks.values()])
         results = {
             "zero_shot": evaluate(world, library.gpi(), tasks, key, self.episodes, guides),
-            "oracle": evaluate(world, oracle_policy, tasks, key, self.episodes),
+            "oracle": evaluate(world.seen_through, oracle_policy, tasks, key, self.episodes),
             "random": evaluate(world, random_policy, tasks, key, self.episodes),
         }
         films = first_interesting(world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides)

@@ -43,7 +43,8 @@ class Evaluate:
         if self.objects is not None and self.library:
             raise BadInput("a library has its own world: give --library or --objects, not both")
         libraries = [] if self.objects else [library_in(path) for path in self.library or (None,)]
-        world, key = libraries[0].world if libraries else world_of(self.objects or OBJECTS), key_of(self.seed)
+        world: Any = libraries[0].world if libraries else world_of(self.objects or OBJECTS)
+        key = key_of(self.seed)
         if any(library.world != world for library in libraries):
             raise BadInput("the libraries were made in different worlds")
         bins = self.bins or (libraries[0].config.bins if libraries else 3)
@@ -51,8 +52,9 @@ class Evaluate:
         tasks = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
-        if not all(library.understands_goals or self.few_shot for library in libraries):
-            raise BadInput("goals speak of the true features, and the library's are entangled: give --few-shot N")
+        for library in libraries:
+            if library.misunderstanding and not self.few_shot:
+                raise BadInput(f"{library.misunderstanding}: give --few-shot N")
         if libraries and all(library.understands_goals for library in libraries):
             runs = [library.evaluate(tasks, key, self.episodes, committed) for library in libraries]
             results["zero_shot"] = _pooled(runs)
@@ -60,7 +62,7 @@ class Evaluate:
             runs = [self._few_shot(library, tasks, key, committed) for library in libraries]
             results["few_shot"] = _pooled(runs)
         try:
-            results["oracle"] = evaluate(world, oracle_policy, tasks, key, self.episodes)
+            results["oracle"] = evaluate(world.seen_through, oracle_policy, tasks, key, self.episodes)
         except ValueError as error:
             raise BadInput(str(error)) from None
         results["random"] = evaluate(world, random_policy, tasks, key, self.episodes)
@@ -84,7 +86,8 @@ class Evaluate:
     def _few_shot(self, library: "Library", tasks: "Mapping[str, Sequence[Task]]", key: Any, committed: bool) -> Any:
         import jax
 
-        from cumulant.evaluation import evaluate, tables_of
+        from cumulant.evaluation import evaluate, over_tasks, tables_of
+        from cumulant.regression import AT_ONCE
         from cumulant.tasks import reached
 
         tables = tables_of([task for group in tasks.values() for task in group])
@@ -96,7 +99,8 @@ class Evaluate:
 
             return library.learn_reward(reward, key, self.few_shot, self.paper_few_shot)
 
-        w = jax.jit(jax.vmap(learn))(tables, jax.random.split(key_learn, len(tables)))
+        keys = jax.random.split(key_learn, len(tables))
+        w = jax.jit(lambda *xs: over_tasks(library.world, learn, xs, AT_ONCE))(tables, keys)
         return evaluate(library.world, library.gpi(committed), tasks, key_play, self.episodes, w)
 
 

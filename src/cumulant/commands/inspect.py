@@ -30,7 +30,7 @@ class Inspect:
         at_least("starts", self.starts, 1)
         usable_folder(self.out)
         library = library_in(self.library)
-        result, names = audit(library, key_of(self.seed), self.starts), library.world.feature_names
+        result, names = audit(library, key_of(self.seed), self.starts), library.feature_names
         same = np.eye(len(names), dtype=bool)
         by_feature = result.lemma_error.mean(axis=(1, 3))  # [policy's feature, cumulant's feature]
         learnt = np.nanmean(result.learnt_error.mean(axis=1)[same])

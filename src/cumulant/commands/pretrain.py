@@ -10,6 +10,7 @@ from cumulant.commands.inputs import OBJECTS, BadInput, key_of, usable_folder, w
 from cumulant.commands.output import print_json
 
 if TYPE_CHECKING:
+    from cumulant.spriteworld import Spriteworld
     from cumulant.successor import FreePlay
 
 
@@ -23,8 +24,8 @@ class Pretrain:
     out: Path  # Folder for the library, its metrics and its checkpoints.
     preset: Literal["cpu", "fast", "paper"] = "cpu"  # For 2 cores; for one GPU; as in the paper.
     seed: int = 0  # Of everything random.
-    objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
-    features: str = "true"  # Or entangled:SEED, or package.module:function of the observation.
+    objects: tuple[str, ...] | None = None  # The world's objects, topmost first; by default a square and a circle.
+    features: str = "true"  # Or learnt:FOLDER, entangled:SEED, or package.module:function of the observation.
     env_steps: int | None = None  # Steps of free play, in place of the preset's.
     bins: int | None = None  # Bins of each feature, in place of the preset's.
     gamma: float | None = None  # Discount, in place of the preset's.
@@ -48,21 +49,38 @@ class Pretrain:
         except ValueError as error:
             raise BadInput(str(error)) from None
 
+    def world(self) -> "Spriteworld":
+        """The world that the features were learnt in, or one of the given objects."""
+        from cumulant.features import encoder_in, folder_of, is_learnt, named_features
+        from cumulant.library import encoder_folder
+        from cumulant.store import Unreadable
+
+        try:
+            if not is_learnt(self.features):
+                world = world_of(self.objects or OBJECTS)
+                named_features(self.features, len(world.feature_names))
+                return world
+            given = folder_of(self.features)
+            kept = self.resume and not given.exists()  # a run has a copy of its encoder
+            learnt_in = encoder_in(encoder_folder(self.out) if kept else given).world
+        except (Unreadable, ValueError) as error:
+            raise BadInput(str(error)) from None
+        if self.objects not in (None, learnt_in.objects):
+            raise BadInput(
+                f"{self.features} was learnt in a world of {', '.join(learnt_in.objects)}: leave out --objects"
+            )
+        return learnt_in
+
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
         import shutil
 
-        from cumulant.features import named_features
         from cumulant.freeplay import Diverged, holds_a_run, pretrain
         from cumulant.progress import Reporter
         from cumulant.store import Unreadable
 
-        config, world = self.config(), world_of(self.objects)
+        config, world = self.config(), self.world()
         key_of(self.seed)
-        try:
-            named_features(self.features, len(world.feature_names))
-        except ValueError as error:
-            raise BadInput(str(error)) from None
         if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
         if (self.out / "config.json").exists() and self.resume:
@@ -96,7 +114,8 @@ class Pretrain:
             return print_json({"out": str(self.out), "updates": config.updates} | reporter.summary())
         train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
         print(f"{self.out}: {config.updates:,} updates in {train}, compiled in {compiling}")
-        print(f'Next: cumulant solve "square top left" --library {self.out}')
+        goal = "--reward package.module:function" if library.misunderstanding else f'"{world.objects[0]} top left"'
+        print(f"Next: cumulant solve {goal} --library {self.out}")
 
 
 class _Interrupt:

@@ -12,7 +12,6 @@ from cumulant.commands.output import print_json, rate_and_steps
 
 if TYPE_CHECKING:
     from cumulant.library import Library
-    from cumulant.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Solve:
     episodes: int = 200  # Random starts.
     seed: int = 0  # Episode i is that of seed + i; the labelled steps too are the seed's.
     gif: Path | None = None  # Write an episode here.
-    trace: Path | None = None  # Write the seed's own episode here, as JSON: what was seen and what was done.
+    trace: Path | None = None  # Write the seed's own episode here, as JSON: where everything was and what was done.
     json: bool = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
@@ -48,8 +47,8 @@ class Solve:
         at_least("budget", self.budget, 1)
         library, key = library_in(self.library), key_of(self.seed)
         world = library.world
-        if self.phrase and not library.understands_goals:
-            raise BadInput("goals speak of the true features, and the library's are entangled: give --reward")
+        if self.phrase and library.misunderstanding:
+            raise BadInput(f"{library.misunderstanding}: give --reward")
         if self.phrase:
             task = library.task(self.phrase)
             table, w = jax.numpy.asarray(task.table()), library.weights(task)
@@ -60,7 +59,7 @@ class Solve:
         else:
             reward = reward_named(self.reward, library)
             w = jax.jit(lambda key: library.learn_reward(reward, key, self.budget))(jax.random.fold_in(key, 0))
-            named = {"task": self.reward, "canonical": str(_meaning(library, w)), "budget": self.budget}
+            named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget}
 
             def goal(state: Any) -> Any:
                 return reward(state) > 0.5
@@ -87,25 +86,28 @@ class Solve:
 
 
 def _trace(world: Any, episodes: Any) -> dict[str, Any]:
-    """The first of several episodes, until its goal or the time limit: observations [t + 1, k] and actions [t]."""
+    """The first of several episodes, until its goal or the time limit: coordinates [t + 1, k] and actions [t]."""
     import jax
 
     first = jax.tree.map(lambda leaf: leaf[0], episodes)
     steps = int(first.steps)
-    seen = jax.vmap(world.observe)(first.states)
-    return {"observations": seen[: steps + 1].tolist(), "actions": first.actions[:steps].tolist()}
+    places = jax.vmap(world.features)(first.states)
+    return {"observations": places[: steps + 1].tolist(), "actions": first.actions[:steps].tolist()}
 
 
-def _meaning(library: "Library", w: Any) -> "Task":
+def _meaning(library: "Library", w: Any) -> str:
     """The conjunction of bins that learnt weights favour most, for people to read."""
     import numpy as np
 
     from cumulant.tasks import Task
 
-    rows = np.asarray(w)[0]
+    rows, names = np.asarray(w)[0], library.feature_names
     liked = {
-        name: np.flatnonzero(row >= 0.5 * row.max()).tolist()
-        for name, row in zip(library.world.feature_names, rows, strict=True)
+        i: np.flatnonzero(row >= 0.5 * row.max()).tolist()
+        for i, row in enumerate(rows)
         if row.max() > 0.1 * max(rows.max(), 1e-9)
     }
-    return Task.where(library.world.feature_names, liked, library.config.bins)
+    if library.understands_goals and not library.grounding:
+        return str(Task.where(names, {names[i]: bins for i, bins in liked.items()}, library.config.bins))
+    conditions = [f"{names[i]} {' or '.join(library.bin_names[i][j] for j in bins)}" for i, bins in liked.items()]
+    return " and ".join(conditions) or "anything"

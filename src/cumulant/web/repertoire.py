@@ -43,7 +43,8 @@ def world_of(stage: Theatre) -> schemas.World:
     drawn = zip(world.sprites, colours, outlines, strict=True)
     return schemas.World(
         sprites=[schemas.Sprite(name=name, colour=colour, outline=corners) for name, colour, corners in drawn],
-        features=list(world.feature_names),
+        features=list(stage.library.feature_names),
+        bin_names=[list(names) for names in stage.library.bin_names],
         bins=stage.library.config.bins,
         actions=list(ACTIONS),
         half_extent=world.half_extent,
@@ -130,7 +131,7 @@ def _aim_for(stage: Theatre, request: schemas.EpisodeRequest | schemas.EvaluateR
 
 
 def _weights(stage: Theatre, rows: list[list[float]]) -> np.ndarray:
-    shape = (len(stage.world.feature_names), stage.library.config.bins)
+    shape = (len(stage.library.feature_names), stage.library.config.bins)
     if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
         raise Refused(Problem(message=f"weights are {shape[0]} rows of {shape[1]} numbers"))
     return np.asarray([rows], np.float32)
@@ -152,7 +153,7 @@ def _told(aim: Aim, episode: theatre.Episode) -> schemas.Episode:
     conditions = [[aim.task.coordinates.index(name) for name, _ in clause] for clause in aim.task.conditions()]
     bits = [episode.met[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)]
     return schemas.Episode(
-        positions=episode.observations.tolist(),
+        positions=episode.positions.tolist(),
         bins=episode.bins.tolist(),
         met=np.stack(bits, axis=1).tolist(),
         actions=episode.actions.tolist(),

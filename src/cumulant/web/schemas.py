@@ -23,10 +23,10 @@ class Message(BaseModel):
 
 
 class Goal(Message):
-    """A goal in words; `weights` [k, m], learnt from reward, take the place of those that the words mean."""
+    """A goal in words; `weights` [d, m], learnt from reward, take the place of those that the words mean."""
 
     phrase: Annotated[str, Field(max_length=MAX_CHARACTERS, examples=["square top left and circle right"])]
-    weights: Annotated[list[Row], Field(max_length=20)] | None = None
+    weights: Annotated[list[Row], Field(max_length=99)] | None = None
 
 
 class EpisodeRequest(Goal):
@@ -80,11 +80,11 @@ class Parsed(Message):
     canonical: str
     bins: int
     clauses: list[list[Condition]]
-    weights: list[list[list[float]]]  # [clauses, k, m]
+    weights: list[list[list[float]]]  # [clauses, d, m]
 
 
 class Thought(Message):
-    """Why GPI took an action: the policy that it followed, and what every policy [k, m] is worth."""
+    """Why GPI took an action: the policy that it followed, and what every policy [d, m] is worth."""
 
     clause: int
     feature: int
@@ -96,7 +96,7 @@ class Episode(Message):
     """t steps, from t + 1 states. Bit i of `met` says of each clause whether its condition i holds."""
 
     positions: list[list[float]]  # [t + 1, k]
-    bins: list[list[int]]  # [t + 1, k]: where φ is 1
+    bins: list[list[int]]  # [t + 1, d]: where φ is 1
     met: list[list[int]]  # [t + 1, clauses]
     actions: list[int]
     thoughts: list[Thought] | None  # none of those who do not weigh policies
@@ -111,7 +111,7 @@ class Outcomes(Message):
 
 
 class Lesson(Message):
-    """What a number of labelled steps has taught: w [k, m]."""
+    """What a number of labelled steps has taught: w [d, m]."""
 
     steps: int
     rewarded: int
@@ -125,7 +125,7 @@ class Lessons(Message):
 
 
 class Psi(Message):
-    """Ψ [k·m policies, k·m cumulants], scaled by 1 - γ; null where nothing is learnt, or where the Lemma is silent."""
+    """Ψ [d·m policies, d·m cumulants], scaled by 1 - γ; null where nothing is learnt, or where the Lemma is silent."""
 
     learnt: list[list[float | None]]
     lemma: list[list[float | None]]
@@ -144,7 +144,8 @@ class World(Message):
     """What a page needs to know once. Sprites stand in the order of positions; the first object lies on top."""
 
     sprites: list[Sprite]
-    features: list[str]
+    features: list[str]  # those of the library: "square_x", or "latent 3" where nobody knows what it is
+    bin_names: list[list[str]]  # [d, m]
     bins: int
     actions: list[str]
     half_extent: float

@@ -30,15 +30,15 @@ class Aim(NamedTuple):
     """A goal made ready: what to act on, and what counts as reaching it."""
 
     task: Task
-    weights: Float[np.ndarray, "c k m"]
+    weights: Float[np.ndarray, "c d m"]
     table: Bool[np.ndarray, "c k b"]
 
 
 class Episode(NamedTuple):
     """One episode until its goal or the time limit: t steps, t + 1 states. Thoughts are None where nobody thinks."""
 
-    observations: Float[np.ndarray, "states k"]
-    bins: Int[np.ndarray, "states k"]  # where φ is 1
+    positions: Float[np.ndarray, "states k"]
+    bins: Int[np.ndarray, "states d"]  # where φ is 1
     met: Bool[np.ndarray, "states c k"]  # which conditions of the goal hold
     actions: Int[np.ndarray, " t"]
     thoughts: Thought | None  # leading axis t
@@ -50,15 +50,15 @@ class Lesson(NamedTuple):
 
     steps: int
     rewarded: int
-    weights: Float[np.ndarray, "k m"]
+    weights: Float[np.ndarray, "d m"]
 
 
 class Psi(NamedTuple):
     """Ψ of one state and action, scaled by 1 - γ. Axes: (i, j) policy, (l, h) cumulant; NaN where there is nothing."""
 
-    learnt: Float[np.ndarray, "k m k m"]
-    lemma: Float[np.ndarray, "k m k m"]  # φ(s) for every other feature
-    played: Float[np.ndarray, "k m k m"]
+    learnt: Float[np.ndarray, "d m d m"]
+    lemma: Float[np.ndarray, "d m d m"]  # φ(s) for every other feature
+    played: Float[np.ndarray, "d m d m"]
 
 
 class Theatre:
@@ -68,7 +68,9 @@ class Theatre:
         """Nothing is compiled yet: see `rehearsals`."""
         if not isinstance(library.world, Spriteworld):
             raise Unreadable(f"the page shows Spriteworld, and this library's world is {type(library.world).__name__}")
-        self.library, self.world = library, library.world
+        if library.misunderstanding:
+            raise Unreadable(f"the page is for goals in words: {library.misunderstanding}")
+        self.library, self.world, self._weights = library, library.world, jax.jit(library.weights_of)
 
     def rehearsals(self) -> Iterator[Callable[[], Any]]:
         """What to call once so that nobody waits for a compiler later; the first is all that a first episode needs."""
@@ -86,15 +88,12 @@ class Theatre:
         for method in METHODS[:2]:
             yield partial(self.episode, many, 0, None, method)
 
-    def aim(self, phrase: str, w: Float[np.ndarray, "c k m"] | None = None) -> Aim:
+    def aim(self, phrase: str, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
         """The goal that a phrase means; learnt weights may take the place of the phrase's own."""
         task = self.library.task(phrase)
         size = next(size for size in _CLAUSES if size >= len(task.clauses))
         table = task.table(size)
-        if w is None:
-            own = rollouts.goal_weights(jnp.asarray(table), self.library.config.bins)
-        else:
-            own = padded(jnp.asarray(w), size)
+        own = self._weights(jnp.asarray(table)) if w is None else padded(jnp.asarray(w), size)
         return Aim(task, np.asarray(own), table)
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
@@ -105,26 +104,27 @@ class Theatre:
         """The episode of a seed, or with the seed's chance from another start."""
         first, key = rollouts.begin(self.world, episode_keys(seed, 1)[0])
         first = first if start is None else jnp.asarray(start)
-        played = rollouts.play_one(self.world, *self._maker(method, aim), first, key, self.library.config.bins)
-        seen, bins, actions, thoughts = jax.device_get(played)
-        holds = _holds(aim, seen)
+        features, actor = self.library.features, self._actor(method, aim)
+        played = rollouts.play_one(self.world, features, actor, first, key, self.library.config.bins)
+        positions, bins, actions, thoughts = jax.device_get(played)
+        holds = _holds(aim, positions)
         success, steps = _ending(_reached(holds))
         actions, thoughts = jax.tree.map(lambda leaf: leaf[:steps], (actions, thoughts))
-        return Episode(seen[: steps + 1], bins[: steps + 1], holds[: steps + 1], actions, thoughts, success)
+        return Episode(positions[: steps + 1], bins[: steps + 1], holds[: steps + 1], actions, thoughts, success)
 
-    def step(self, aim: Aim, obs: Float[np.ndarray, " k"], action: int) -> Episode:
+    def step(self, aim: Aim, position: Float[np.ndarray, " k"], action: int) -> Episode:
         """One action of somebody else's: an episode of one step."""
-        now, bins = jnp.asarray(obs), self.library.config.bins
-        taken = rollouts.step_once(self.world, self.library.gpi(), now, jnp.int32(action), bins)
+        now, bins = jnp.asarray(position), self.library.config.bins
+        taken = rollouts.step_once(self.world, self.library.features, now, jnp.int32(action), bins)
         following, where = jax.device_get(taken)
-        seen = np.stack([obs, following])
-        holds = _holds(aim, seen)
-        return Episode(seen, where, holds, np.array([action]), None, bool(_reached(holds)[1]))
+        positions = np.stack([position, following])
+        holds = _holds(aim, positions)
+        return Episode(positions, where, holds, np.array([action]), None, bool(_reached(holds)[1]))
 
     def outcomes(self, aim: Aim, seed: int, method: Method) -> tuple[list[bool], list[int]]:
         """Success and steps of the episodes of BATCH seeds from `seed` on."""
-        seen = rollouts.play_many(self.world, *self._maker(method, aim), episode_keys(seed, BATCH))
-        reached = _reached(_holds(aim, np.asarray(seen).reshape(-1, seen.shape[-1])))
+        positions = rollouts.play_many(self._actor(method, aim), episode_keys(seed, BATCH))
+        reached = _reached(_holds(aim, np.asarray(positions).reshape(-1, positions.shape[-1])))
         endings = [_ending(row) for row in reached.reshape(BATCH, -1)]
         return [success for success, _ in endings], [steps for _, steps in endings]
 
@@ -141,31 +141,31 @@ class Theatre:
             lessons.append(Lesson(steps, found, np.asarray(rollouts.fit(repeated, bins))))
         return lessons
 
-    def psi(self, obs: Float[np.ndarray, " k"], action: int) -> Psi:
+    def psi(self, position: Float[np.ndarray, " k"], action: int) -> Psi:
         """Ψ as learnt, as the Lemma has it, and as it comes out when every policy is played from here."""
         gamma = self.library.config.gamma
-        found = rollouts.psi_at(self.world, self.library.gpi(), jnp.asarray(obs), jnp.int32(action), gamma)
+        found = rollouts.psi_at(self.world, self.library.gpi(), jnp.asarray(position), jnp.int32(action), gamma)
         return Psi(*jax.device_get(found))
 
     def film(self, caption: str, episode: Episode) -> bytes:
         """An episode as a GIF."""
         length = self.world.max_steps + 1
-        padded = np.pad(episode.observations, ((0, length - len(episode.observations)), (0, 0)), mode="edge")
-        frames = np.asarray(rollouts.frames_of(self.world, jnp.asarray(padded)))[: len(episode.observations)]
+        padded = np.pad(episode.positions, ((0, length - len(episode.positions)), (0, 0)), mode="edge")
+        frames = np.asarray(rollouts.frames_of(self.world, jnp.asarray(padded)))[: len(episode.positions)]
         return gif([Film(caption, frames, episode.success)])
 
-    def _maker(self, method: Method, aim: Aim) -> tuple[Any, Any]:
-        """What makes the policy, and from what."""
+    def _actor(self, method: Method, aim: Aim) -> rollouts.Actor:
+        """Who plays. The oracle reads the coordinates, whatever the library's features are made from."""
         if method == "oracle":
-            return oracle_policy, jnp.asarray(aim.table)
+            return rollouts.Actor(self.world.seen_through, oracle_policy, jnp.asarray(aim.table))
         if method == "random":
-            return random_policy, jnp.zeros((1, 1, 1), bool)
-        return self.library.gpi(method == "committed"), jnp.asarray(aim.weights)
+            return rollouts.Actor(self.world, random_policy, jnp.zeros((1, 1, 1), bool))
+        return rollouts.Actor(self.world, self.library.gpi(method == "committed"), jnp.asarray(aim.weights))
 
 
-def _holds(aim: Aim, seen: Float[np.ndarray, "states k"]) -> Bool[np.ndarray, "states c k"]:
+def _holds(aim: Aim, positions: Float[np.ndarray, "states k"]) -> Bool[np.ndarray, "states c k"]:
     """Which conditions of the goal's own clauses hold."""
-    holds = rollouts.met_along(jnp.asarray(aim.table), jnp.asarray(seen))
+    holds = rollouts.met_along(jnp.asarray(aim.table), jnp.asarray(positions))
     return np.asarray(holds)[:, : len(aim.task.clauses)]
 
 

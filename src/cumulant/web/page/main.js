@@ -5,7 +5,7 @@ import { draw } from "./arena.js";
 import { Compare } from "./compare.js";
 import { dragging, playing } from "./hands.js";
 import * as link from "./link.js";
-import { binName, element, Grid, showClauses, swatch } from "./mind.js";
+import { described, element, Grid, showClauses } from "./mind.js";
 import { Player } from "./player.js";
 import { problem } from "./problem.js";
 import { PsiView } from "./psi.js";
@@ -113,9 +113,8 @@ function changed({ t, last, ended, playing }) {
 
 function following(mind, t) {
   if (!mind) return [steps ? "You are playing: it watches." : "At rest."];
-  const feature = world.features[mind.feature];
-  const sprite = world.sprites.find((one) => feature.startsWith(`${one.name}_`));
-  const policy = element("strong", {}, swatch(sprite), `${sprite.name} to ${binName(world, feature, mind.bin)}`);
+  const { mark, name } = described(world, world.features[mind.feature]);
+  const policy = element("strong", {}, mark, `${name} to ${world.bin_names[mind.feature][mind.bin]}`);
   return ["Follows the policy ", policy, element("span", { className: "action" }, world.actions[episode.actions[t]])];
 }
 

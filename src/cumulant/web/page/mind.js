@@ -1,11 +1,10 @@
-// What the agent has in mind: the followed policy, the goal's clauses, and the k × m grid of φ, w and Q.
+// What the agent has in mind: the followed policy, the goal's clauses, and the d × m grid of φ, w and Q.
 
-const WORDS = { x: ["left", "centre", "right"], y: ["bottom", "middle", "top"] };
-
-/** The name of a bin of a feature such as "square_x". */
-export function binName(world, feature, bin) {
-  const axis = feature.split("_").pop();
-  return world.bins === 3 ? WORDS[axis][bin] : `${bin + 1}/${world.bins}`;
+/** A feature such as "square_x": its sprite's mark, if it is a sprite's, its name, and an arrow along its axis. */
+export function described(world, feature) {
+  const [name, axis] = feature.split("_");
+  const sprite = world.sprites.find((one) => one.name === name);
+  return { mark: sprite ? swatch(sprite) : "", name, arrow: { x: "↔", y: "↕" }[axis] ?? "" };
 }
 
 export function element(tag, properties = {}, ...children) {
@@ -25,17 +24,16 @@ export function swatch(sprite) {
 export class Grid {
   constructor(table, world, caption) {
     this.world = world;
-    this.cells = world.features.map((feature) => [...Array(world.bins).keys()].map((bin) => cell(world, feature, bin)));
+    this.cells = world.bin_names.map((names) => names.map(cell));
     const rows = world.features.map((feature, i) => {
-      const [name, axis] = feature.split("_");
-      const sprite = world.sprites.find((one) => one.name === name);
-      const head = element("th", { scope: "row" }, swatch(sprite), `${name} ${axis === "x" ? "↔" : "↕"}`);
+      const { mark, name, arrow } = described(world, feature);
+      const head = element("th", { scope: "row" }, mark, `${name} ${arrow}`);
       return element("tr", {}, head, ...this.cells[i].map((one) => one.cell));
     });
     table.replaceChildren(element("caption", { className: "hidden" }, caption), element("tbody", {}, ...rows));
   }
 
-  /** Bins where φ is 1, weights [k][m], a thought; the numbers are the thought's values if no others are given. */
+  /** Bins where φ is 1, weights [d][m], a thought; the numbers are the thought's values if no others are given. */
   show({ bins = null, weights = null, thought = null, numbers = thought?.values }) {
     const most = Math.max(1e-6, ...(weights ?? []).flat());
     const largest = Math.max(1e-6, ...(numbers ?? []).flat());
@@ -51,10 +49,10 @@ export class Grid {
   }
 }
 
-function cell(world, feature, bin) {
+function cell(name) {
   const number = element("span", { className: "number" });
   const bar = element("span", { className: "bar" });
-  const word = element("span", { className: "word" }, binName(world, feature, bin));
+  const word = element("span", { className: "word" }, name);
   return { cell: element("td", {}, word, number, bar), number, bar };
 }
 

@@ -1,7 +1,7 @@
 // Heat maps of Ψ for one state and action: as learnt, by the Lemma, and as it comes out when every policy is played.
 
 import { call } from "./api.js";
-import { binName, element, swatch } from "./mind.js";
+import { described, element } from "./mind.js";
 
 const MAPS = { learnt: "Learnt", lemma: "The Lemma's value", played: "As played" };
 const CELL = 14; // pixels, before the screen scales them
@@ -9,8 +9,8 @@ const CELL = 14; // pixels, before the screen scales them
 export class PsiView {
   constructor(world, { maps, action, note }) {
     Object.assign(this, { world, action, note, busy: false, wanted: null });
-    this.names = world.features.flatMap((feature) => {
-      return [...Array(world.bins).keys()].map((bin) => `${feature.replace("_", " ")} ${binName(world, feature, bin)}`);
+    this.names = world.features.flatMap((feature, i) => {
+      return world.bin_names[i].map((bin) => `${feature.replace("_", " ")} ${bin}`);
     });
     action.append(...world.actions.map((name, i) => element("option", { value: i }, name)));
     this.canvases = Object.fromEntries(Object.keys(MAPS).map((name) => [name, this.map(name)]));
@@ -22,8 +22,8 @@ export class PsiView {
 
   axis(direction) {
     const names = this.world.features.map((feature) => {
-      const [name, axis] = feature.split("_");
-      return element("span", {}, swatch(this.world.sprites.find((one) => one.name === name)), axis === "x" ? "↔" : "↕");
+      const { mark, name, arrow } = described(this.world, feature);
+      return element("span", {}, mark, arrow || name);
     });
     return element("div", { className: `axis ${direction}`, ariaHidden: "true" }, ...names);
   }

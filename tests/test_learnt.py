@@ -1,0 +1,195 @@
+"""From frames to goals by way of an encoder: more latents than coordinates, in another order, some of them flipped."""
+
+import dataclasses
+import json
+import shutil
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cumulant import representation
+from cumulant.features import number_of
+from cumulant.freeplay import pretrain
+from cumulant.gpi import Gpi
+from cumulant.library import Library
+from cumulant.pixels import PixelSpriteworld
+from cumulant.regression import collect_labelled
+from cumulant.store import Unreadable
+from cumulant.successor import FreePlay, make_network, start, train
+from cumulant.tasks import Task
+from sight import ORDER, Sight, sight
+
+WORLD = PixelSpriteworld(size=32)
+TINY = FreePlay(width=8, depth=1, num_envs=4, batch=16, env_steps=4 * 40, replay=400)
+SMALL = PixelSpriteworld(("square",), size=16, max_steps=30)
+
+
+@pytest.fixture(autouse=True)
+def _sight(monkeypatch):
+    monkeypatch.setattr(representation, "Encoder", Sight)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return sight(WORLD)
+
+
+@pytest.fixture
+def library(encoder, tmp_path):
+    """A network that has learnt nothing, for grounded latents."""
+    encoder.save(tmp_path / "sight")
+    return Library(WORLD, TINY, make_network(TINY, 7, 8, jax.random.key(0)), f"learnt:{tmp_path / 'sight'}")
+
+
+@pytest.fixture
+def few():
+    """Five latents of a smaller world, which nobody has labelled."""
+    return Sight(jnp.array([2, 0, 4, 1, 3]), jnp.array([True, False, False, False, True]), None, SMALL)
+
+
+class Scrambled(NamedTuple):
+    """Positions that only their own world can read."""
+
+    bits: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Locked:
+    """The same world, for whom the state means nothing."""
+
+    inner: PixelSpriteworld = SMALL
+    feature_names: tuple[str, ...] = ()
+
+    @property
+    def num_actions(self):
+        return self.inner.num_actions
+
+    @property
+    def max_steps(self):
+        return self.inner.max_steps
+
+    def lock(self, state):
+        return Scrambled(jax.tree.map(lambda leaf: jax.lax.bitcast_convert_type(leaf, jnp.uint32) ^ 0x5A5A5A5A, state))
+
+    def unlock(self, state):
+        return jax.tree.map(lambda bits: jax.lax.bitcast_convert_type(bits ^ 0x5A5A5A5A, jnp.float32), state.bits)
+
+    def reset(self, key):
+        return self.lock(self.inner.reset(key))
+
+    def step(self, state, action):
+        return self.lock(self.inner.step(self.unlock(state), action))
+
+    def observe(self, state):
+        return self.inner.observe(self.unlock(state))
+
+    def features(self, state):
+        raise AssertionError("the true state was read")
+
+
+def test_free_play_reads_frames_alone(few):
+    def learnt(world):
+        def run(key):
+            begun = start(world, TINY, few, key)
+            return begun.network, train(world, TINY, few, begun, jnp.int32(30))[0].network
+
+        return eqx.filter_jit(run)(jax.random.key(0))
+
+    first, network = learnt(SMALL)
+    assert eqx.tree_equal(network, learnt(Locked())[1])
+    assert not eqx.tree_equal(network, first)
+
+
+def test_labelled_steps_read_frames_and_the_given_rewards_alone(few):
+    skills, locked = Gpi(make_network(TINY, 5, 8, jax.random.key(0)), few), Locked()
+    labelled = [
+        jax.jit(lambda key, w=world, r=reward: collect_labelled(w, skills, 3, r, key, 600))(jax.random.key(1))
+        for world, reward in (
+            (SMALL, lambda state: state.agent[0]),
+            (locked, lambda state: locked.unlock(state).agent[0]),
+        )
+    ]
+    assert labelled[0].bins.shape == (600, 5)
+    np.testing.assert_array_equal(labelled[0].bins, labelled[1].bins)
+    np.testing.assert_array_equal(labelled[0].reward, labelled[1].reward)
+
+
+def test_a_run_keeps_its_encoder_and_can_go_on_and_move_without_any_other_folder(few, tmp_path):
+    given, out, left = tmp_path / "sight", tmp_path / "run", iter([False] * 5 + [True])
+    few.save(given)
+    assert pretrain(SMALL, TINY, 1, out, f"learnt:{given}", should_stop=lambda: next(left)) is None
+    eqx.tree_at(lambda encoder: encoder.flip, few, ~few.flip).save(tmp_path / "other")
+    with pytest.raises(ValueError, match="another encoder"):
+        pretrain(SMALL, TINY, 1, out, f"learnt:{tmp_path / 'other'}", resume=True)
+    shutil.rmtree(given)
+    finished = pretrain(SMALL, TINY, 1, out, f"learnt:{given}", resume=True)
+    out.rename(tmp_path / "moved")
+    loaded = Library.load(tmp_path / "moved")
+    assert eqx.tree_equal(loaded.network, finished.network)
+    assert eqx.tree_equal(loaded.features, few)
+    assert loaded.world == SMALL
+    assert json.loads((tmp_path / "moved" / "config.json").read_text())["features"] == "learnt:encoder"
+    (tmp_path / "moved" / "encoder" / "config.json").unlink()
+    with pytest.raises(Unreadable, match="encoder holds no config"):
+        Library.load(tmp_path / "moved")
+
+
+def test_learnt_features_belong_to_their_world(few, tmp_path):
+    few.save(tmp_path / "sight")
+    with pytest.raises(ValueError, match="another world"):
+        pretrain(PixelSpriteworld(("star",), size=16), TINY, 0, tmp_path / "out", f"learnt:{tmp_path / 'sight'}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_there_are_as_many_features_as_the_encoder_has(encoder, few):
+    assert number_of(encoder, WORLD) == 7
+    assert number_of(few, SMALL) == 5
+
+
+def test_latents_are_called_what_they_are_grounded_to(library):
+    names = (*WORLD.feature_names, "latent 2")
+    assert library.feature_names == tuple(names[i] for i in ORDER)
+    assert library.bin_names[0] == ("top", "middle", "bottom")  # a flipped y
+    assert library.bin_names[1] == ("left", "centre", "right")
+    assert library.bin_names[2] == ("1/3", "2/3", "3/3")
+    w = np.asarray(library.weights("square top"))[0]
+    assert w[0].argmax() == 0
+    assert not w[1:].any()
+
+
+def test_without_labels_words_mean_nothing(few, tmp_path):
+    few.save(tmp_path)
+    deaf = Library(SMALL, TINY, None, f"learnt:{tmp_path}")
+    assert not deaf.understands_goals
+    assert deaf.feature_names == tuple(f"latent {i}" for i in range(5))
+    with pytest.raises(ValueError, match="no labels say what goals mean"):
+        deaf.weights("square left")
+
+
+class Rewired(eqx.Module):
+    """A network of the true features, for features in another order, some flipped, and some that are no coordinates."""
+
+    network: Any
+    place: Any  # of each coordinate among the latents
+    flip: Any
+
+    def __call__(self, f):
+        psi = self.network(jnp.where(self.flip, 1 - f, f)[self.place])  # [k, m, m, a]
+        flipped = jnp.where(self.flip[self.place][:, None, None, None], psi[:, ::-1, ::-1], psi)
+        return jnp.zeros((len(f), *psi.shape[1:])).at[self.place].set(flipped)
+
+
+def test_phrases_are_solved_from_frames(tmp_path):
+    world, shipped = PixelSpriteworld(), Library.load()
+    encoder = sight(world)
+    encoder.save(tmp_path)
+    place = jnp.array([ORDER.index(i) for i in range(6)])
+    library = Library(world, shipped.config, Rewired(shipped.network, place, encoder.flip), f"learnt:{tmp_path}")
+    tasks = {phrase: [library.task(phrase)] for phrase in ("agent right", "square top left", "circle bottom")}
+    results = library.evaluate(tasks, jax.random.key(0), 16)
+    assert min(result.success for result in results.values()) > 0.7, results
+    assert isinstance(library.task("square left"), Task)
