@@ -31,7 +31,6 @@ STYLES = {
     "gpi-entangled": Style("GPI, entangled, full matrix", _PINK, "^"),
     "gpi-entangled-trick": Style("GPI, entangled, trick all the same", _PINK, "v", ":"),
     "dqn": Style("DQN, searched", _RED, "P"),
-    "dqn-plain": Style("DQN, raw input, plain replay", _RED, "x", ":"),
     "diayn": Style("DIAYN, GPI over its skills", _ORANGE, "X"),
     "diayn-best-skill": Style("DIAYN, best skill in hindsight", _ORANGE, "", "--"),
     "oracle": Style("oracle", _BLACK, "", "--"),

@@ -88,8 +88,6 @@ METHODS = {
     "ours": Method(PRESETS["fast"], best=True),
 }
 DQN = dqn.Dqn()
-# Without what free play taught us.
-_PLAIN_DQN = replace(DQN, relational=False, stratified=False)
 _BASE = replace(DQN, num_envs=8, stratified=False)  # where the search began
 DQN_SEARCH = {
     "dqn-search-base": _BASE,
@@ -105,7 +103,6 @@ PARTS: dict[str, Any] = {
     "references": None,
     **METHODS,
     "dqn": DQN,
-    "dqn-plain": _PLAIN_DQN,
     "diayn": diayn.Diayn(),
     **DQN_SEARCH,
 }
@@ -118,7 +115,6 @@ FIGURES = {
         "gpi-entangled-trick",
         "ours",
         "dqn",
-        "dqn-plain",
         "diayn",
     ),
     "fig5": ("references", "gpi-trick-5-bins", "gpi-trick-7-bins", "gpi-trick"),
