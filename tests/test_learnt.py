@@ -107,15 +107,15 @@ def test_free_play_reads_frames_alone(few):
 
 
 def test_labelled_steps_read_frames_and_the_given_rewards_alone(few):
-    skills, locked = Gpi(make_network(TINY, 5, 8, jax.random.key(0)), few), Locked()
+    skills, locked = Gpi(make_network(TINY, 5, 8, jax.random.key(0)), few, committed=False), Locked()
     labelled = [
-        jax.jit(lambda key, w=world, r=reward: collect_labelled(w, skills, 3, r, key, 600))(jax.random.key(1))
+        jax.jit(lambda key, w=world, r=reward: collect_labelled(w, skills, 3, r, key, 500))(jax.random.key(1))
         for world, reward in (
             (SMALL, lambda state: state.agent[0]),
             (locked, lambda state: locked.unlock(state).agent[0]),
         )
     ]
-    assert labelled[0].bins.shape == (600, 5)
+    assert labelled[0].bins.shape == (500, 5)
     np.testing.assert_array_equal(labelled[0].bins, labelled[1].bins)
     np.testing.assert_array_equal(labelled[0].reward, labelled[1].reward)
 
@@ -186,14 +186,14 @@ class Rewired(eqx.Module):
 
 
 def test_phrases_are_solved_from_frames(tmp_path):
-    world, shipped = PixelSpriteworld(), Library.load()
+    world, shipped = PixelSpriteworld(max_steps=50), Library.load()
     encoder = sight(world)
     encoder.save(tmp_path)
     place = jnp.array([ORDER.index(i) for i in range(6)])
     library = Library(world, shipped.config, Rewired(shipped.network, place, encoder.flip), f"learnt:{tmp_path}")
-    tasks = {phrase: [library.task(phrase)] for phrase in ("agent right", "square top left", "circle bottom")}
-    results = library.evaluate(tasks, jax.random.key(0), 16)
-    assert min(result.success for result in results.values()) > 0.7, results
+    tasks = {phrase: [library.task(phrase)] for phrase in ("agent right", "square top left")}
+    results = library.evaluate(tasks, jax.random.key(0), 10)
+    assert min(result.success for result in results.values()) >= 0.8, results
 
 
 def test_the_page_shows_latents_and_drags_sprites(library):
