@@ -27,7 +27,7 @@ class PixelSpriteworld(Spriteworld):
         if self.look not in LOOKS:
             raise ValueError(f"unknown look {self.look!r}: choose from {', '.join(LOOKS)}")
 
-    def observe(self, state: State) -> UInt8[Array, "size size 3"]:  # type: ignore[override]
+    def observe(self, state: State) -> UInt8[Array, "size size 3"]:
         """The frame, and nothing else."""
         return render(self, state, self.size, LOOKS[self.look](self, self.size))
 
