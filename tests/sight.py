@@ -54,9 +54,14 @@ def sight(world, order=ORDER, flip=FLIP, grounded=True):
     encoder = Sight(jnp.array(order, jnp.int32), jnp.array(flip), None, world)
     if not grounded:
         return encoder
-    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), 64))
-    f = jax.vmap(lambda state: encoder(world.observe(state)))(states)
-    thirds = bin_index(jax.vmap(world.features)(states), 3)
+
+    @jax.jit
+    @jax.vmap
+    def frame(key):
+        state = world.reset(key)
+        return encoder(world.observe(state)), bin_index(world.features(state), 3)
+
+    f, thirds = frame(jax.random.split(jax.random.key(0), 64))
     return eqx.tree_at(
         lambda e: e.grounding, encoder, ground(np.asarray(f), np.asarray(thirds)), is_leaf=lambda leaf: leaf is None
     )

@@ -66,8 +66,9 @@ def identity(k):
 
 
 @settings(max_examples=30)
-@given(st.data(), st.sampled_from([3, 7]), st.sampled_from([3, 9]))
-def test_where_latents_are_the_coordinates_goals_mean_what_they_always_did(data, regions, bins):
+@given(st.data(), st.sampled_from([(3, 3), (7, 9)]))
+def test_where_latents_are_the_coordinates_goals_mean_what_they_always_did(data, sizes):
+    regions, bins = sizes
     bits = data.draw(st.lists(st.booleans(), min_size=2 * 3 * regions, max_size=2 * 3 * regions))
     table = jnp.array(bits).reshape(2, 3, regions)
     np.testing.assert_allclose(identity(3).weights(table, bins), weights(table, bins), atol=1e-6)
