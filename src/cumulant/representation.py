@@ -87,7 +87,8 @@ class Encoder(eqx.Module):
         if info.get("format") != FORMAT or "represent" not in info:
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
-            world, settings = PixelSpriteworld(**info["world"]), Represent(**info["represent"])
+            world = PixelSpriteworld(**info["world"] | {"objects": tuple(info["world"]["objects"])})
+            settings = Represent(**info["represent"])
             k, names = int(info["kept"]), len(world.feature_names)
         except (KeyError, TypeError, ValueError) as error:
             raise Unreadable(f"{folder / 'config.json'} is not valid: {error}") from None

@@ -90,6 +90,7 @@ class Training(NamedTuple):
     optimiser: Any
     replay: Replay
     episodes: Episodes
+    f: Float[Array, "n k"]  # the features of what each copy of the world shows now
     policy: Int[Array, "n 2"]  # the feature and the bin that each copy of the world goes for
     key: PRNGKeyArray
     update: Int[Array, ""]
@@ -109,16 +110,22 @@ def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray)
     key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
     k = number_of(features, world)
     network = make_network(config, k, world.num_actions, key_network)
+    episodes = begin(world, key_worlds, config.num_envs)
     return Training(
         network=network,
         target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
         optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
         replay=empty(_example(k), config.replay),
-        episodes=begin(world, key_worlds, config.num_envs),
+        episodes=episodes,
+        f=jnp.copy(_seen(world, features, episodes)),  # a world may show its very state, and buffers are donated
         policy=_random_policies(config, k, key_policy),
         key=key_train,
         update=jnp.zeros((), jnp.int32),
     )
+
+
+def _seen(world: World, features: Features, episodes: Episodes) -> Float[Array, "n k"]:
+    return jax.vmap(lambda state: features(world.observe(state)))(episodes.state)
 
 
 def _example(k: int) -> Transition:
@@ -146,19 +153,22 @@ def collect(world: World, config: FreePlay, features: Features, training: Traini
     """One step of every copy under its policy, ε-greedily, into the replay."""
     key_random, key_explore, key_reset, key_switch, key_policy = jax.random.split(key, 5)
     n = config.num_envs
-    f = jax.vmap(lambda state: features(world.observe(state)))(training.episodes.state)
+    f = training.f
     network = _in_precision(config, training.network)
     greedy = jax.vmap(partial(_greedy, config, network))(f, training.policy)
     explore = jax.random.uniform(key_explore, (n,)) < jnp.geomspace(config.epsilon_low, config.epsilon_high, n)
     action = jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
     episodes, timestep = advance(world, training.episodes, action, key_reset)
-    transition = Transition(f, action, jax.vmap(features)(timestep.final_obs), training.policy)
+    next_f = jax.vmap(features)(timestep.final_obs)
+    transition = Transition(f, action, next_f, training.policy)
+    # Where no episode ended, what comes next was seen already, and an encoder need not look twice.
+    f = jax.lax.cond(timestep.truncated.any(), lambda: _seen(world, features, episodes), lambda: next_f)
     switch = timestep.truncated
     if config.switch_every:
         switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
     policy = jnp.where(switch[:, None], _random_policies(config, f.shape[1], key_policy), training.policy)
     replay = add(training.replay, transition, config.stratified)
-    return training._replace(replay=replay, episodes=episodes, policy=policy)
+    return training._replace(replay=replay, episodes=episodes, f=f, policy=policy)
 
 
 def _random_policies(config: FreePlay, k: int, key: PRNGKeyArray) -> Int[Array, "n 2"]:
