@@ -17,7 +17,9 @@ from cumulant.world import World
 # Makes the policy for a task from a guide to it: the task's table for the oracle, weights for GPI. May be a Module.
 PolicyMaker = Callable[[Any, Any], Policy]
 
-_FRAMES = 1024  # seen at once: each takes up to a few hundred kilobytes on its way through an encoder
+# Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
+_FRAMES = {"cpu": 1024}
+_MANY_FRAMES = 16_384
 
 
 class Success(NamedTuple):
@@ -58,7 +60,8 @@ def over_tasks(world: World, function: Callable, xs: tuple, copies: int) -> Any:
     sight = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
     if sight.ndim == 1:
         return jax.vmap(function)(*xs)
-    return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, _FRAMES // copies))
+    at_once = _FRAMES.get(jax.default_backend(), _MANY_FRAMES)
+    return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, at_once // copies))
 
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:

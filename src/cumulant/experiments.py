@@ -10,37 +10,32 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Key
 
 import cumulant
-from cumulant import regression
 from cumulant.baselines import diayn, dqn
 from cumulant.evaluation import attempt, outcomes, tables_of
 from cumulant.features import true_features
 from cumulant.freeplay import pretrain_together
-from cumulant.gpi import Gpi, padded, weights
+from cumulant.gpi import Gpi
 from cumulant.oracle import oracle_policy
+from cumulant.pixel_experiments import LEARNERS, VAE_SEARCH, VARIANTS, FromPixels, from_pixels
 from cumulant.policy import random_policy
 from cumulant.results import Row, is_finished, write_run
 from cumulant.spriteworld import Spriteworld
 from cumulant.successor import PRESETS, FreePlay
-from cumulant.suites import suite
-from cumulant.tasks import Task, reached
 from cumulant.together import Together
+from cumulant.trials import Trials, few_shot, rows_of, zero_shot
 from cumulant.world import World
 
 TUNING_SEED = 1000  # of the tasks on which settings were searched; figures draw theirs with another
 
 
 @dataclass(frozen=True)
-class Scale:
+class Scale(Trials):
     """How large the experiments are. The defaults are those of the recorded results."""
 
     seeds: tuple[int, ...] = (0, 1, 2)  # of training
-    tasks_per_class: int = 3
-    task_seed: int = 0  # of the tasks, and of the starts they are evaluated from
-    episodes: int = 256  # a task, a seed and a point of a curve
-    budgets: tuple[int, ...] = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)  # labelled steps
     dqn_steps: tuple[int, ...] = tuple(
         1_000 * n for n in (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 400, 500, 600, 700, 800, 900, 1_000)
     )
@@ -52,11 +47,16 @@ class Scale:
             return what
         if isinstance(what, Method):
             return replace(what, free_play=self.shrunk(what.free_play))
+        if isinstance(what, FromPixels):
+            tiny = replace(what.represent, width=8, latents=12, pairs=512, updates=100, batch=8)
+            return replace(what, represent=tiny, free_play=self.shrunk(what.free_play), size=24)
         small: dict[str, Any] = {"width": 32, "batch": 32, "replay": 7_000, "num_envs": 32, "env_steps": 32 * 200}
         return replace(what, **small, **({"skills": 6} if isinstance(what, diayn.Diayn) else {}))
 
     def of(self, name: str) -> "Scale":
         """The scale of a part: a search has shorter runs, on tasks drawn with another seed."""
+        if name in VAE_SEARCH:
+            return replace(self, seeds=self.seeds[:1])
         if name not in DQN_SEARCH:
             return self
         steps = tuple(step for step in self.dqn_steps if step <= 200_000)
@@ -64,7 +64,7 @@ class Scale:
 
 
 FULL = Scale()
-SMOKE = Scale((0, 1), 1, episodes=16, budgets=(500,), dqn_steps=(500, 1_000), miniature=True)
+SMOKE = Scale(seeds=(0, 1), tasks_per_class=1, episodes=16, budgets=(500,), dqn_steps=(500, 1_000), miniature=True)
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ METHODS = {
     "gpi-trick-5-bins": Method(replace(_PAPER, bins=5)),
     "gpi-trick-7-bins": Method(replace(_PAPER, bins=7), aligned=True),
     "ours": Method(PRESETS["fast"], best=True),
+    "ours-entangled": Method(replace(PRESETS["fast"], full_matrix=True), entangled=True, best=True),
 }
 DQN = dqn.Dqn()
 _BASE = replace(DQN, num_envs=8, stratified=False)  # where the search began
@@ -105,6 +106,9 @@ PARTS: dict[str, Any] = {
     "dqn": DQN,
     "diayn": diayn.Diayn(),
     **DQN_SEARCH,
+    **LEARNERS,
+    **VAE_SEARCH,
+    **VARIANTS,
 }
 FIGURES = {
     "fig4": (
@@ -120,6 +124,7 @@ FIGURES = {
     "fig5": ("references", "gpi-trick-5-bins", "gpi-trick-7-bins", "gpi-trick"),
     "sample-complexity": ("references", "gpi-trick", "ours", "dqn"),
     "dqn-search": tuple(DQN_SEARCH),
+    "pixels": ("references", "ours", *LEARNERS, "ours-entangled", *VAE_SEARCH, *VARIANTS),
 }
 
 
@@ -139,34 +144,21 @@ def run_part(name: str, scale: Scale, out: Path, say: Callable[[str], None]) -> 
     folder, world, what = out / "runs" / name, Spriteworld(), scale.shrunk(PARTS[name])
     if is_recorded(name, scale, out):
         return folder
-    measure: Any = {Method: _gpi, dqn.Dqn: _dqn, diayn.Diayn: _diayn, type(None): _references}[type(what)]
+    measures: dict[type, Any] = {
+        Method: _gpi,
+        dqn.Dqn: _dqn,
+        diayn.Diayn: _diayn,
+        type(None): _references,
+        FromPixels: partial(_from_pixels, folder),
+    }
     say(f"{name} ...")
     begun = time.perf_counter()
-    rows, seconds = measure(name, world, scale.of(name), what)
+    rows, seconds = measures[type(what)](name, world, scale.of(name), what)
     seconds |= {"total_s": time.perf_counter() - begun}
     about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
     write_run(folder, {"part": name, "settings": settings_of(name, scale), "seconds": seconds} | about, rows)
     say(f"{name}: {seconds['total_s']:.0f} s")
     return folder
-
-
-def _tasks(world: World, scale: Scale, bins: int = 3) -> tuple[list[str], list[Task]]:
-    """All tasks in one list, and the class of each."""
-    by_class = suite(world.feature_names, scale.tasks_per_class, scale.task_seed, bins)
-    pairs = [(kind, task) for kind, group in by_class.items() for task in group]
-    return [kind for kind, _ in pairs], [task for _, task in pairs]
-
-
-def _starts(scale: Scale, seed: int, tasks: int) -> Key[Array, "tasks episodes"]:
-    return jax.random.split(jax.random.fold_in(jax.random.key(scale.task_seed), seed), (tasks, scale.episodes))
-
-
-def _rows(
-    line: str, labelled: tuple[list[str], list[Task]], seed: int, steps: int, success: Bool[Array, "tasks episodes"]
-) -> Iterator[Row]:
-    rates = jax.device_get(success.mean(axis=1))
-    for kind, task, rate in zip(*labelled, rates, strict=True):
-        yield Row(line, kind, str(task), seed, steps, float(rate), success.shape[1])
 
 
 def _gpi(name: str, world: World, scale: Scale, method: Method) -> tuple[list[Row], dict[str, float]]:
@@ -176,62 +168,23 @@ def _gpi(name: str, world: World, scale: Scale, method: Method) -> tuple[list[Ro
     rows: list[Row] = []
     for seed, library in zip(scale.seeds, libraries, strict=True):
         gpi, bins = library.gpi(method.best), method.free_play.bins
-        rows += _few_shot(name, world, scale, gpi, bins, seed, paper=not method.best)
+        rows += few_shot(name, world, scale, gpi, bins, seed, paper=not method.best)
         if not method.entangled:  # words speak of the true features
-            rows += _zero_shot(f"{name}-zero-shot", world, scale, gpi, bins, seed)
+            rows += zero_shot(f"{name}-zero-shot", world, scale, gpi, library.weights_of, seed)
         if method.aligned:
-            rows += _few_shot(f"{name}-aligned", world, scale, gpi, bins, seed, paper=not method.best, regions=bins)
+            rows += few_shot(f"{name}-aligned", world, scale, gpi, bins, seed, paper=not method.best, regions=bins)
     return rows, seconds
 
 
-def _zero_shot(line: str, world: World, scale: Scale, gpi: Gpi, bins: int, seed: int) -> Iterator[Row]:
-    labelled = _tasks(world, scale)
-    tables = tables_of(labelled[1])
-    w = jax.vmap(lambda table: weights(table, bins))(tables)
-    success, _ = outcomes(world, gpi, tables, w, _starts(scale, seed, len(tables)))
-    yield from _rows(line, labelled, seed, 0, success)
-
-
-def _few_shot(
-    line: str, world: World, scale: Scale, gpi: Gpi, bins: int, seed: int, paper: bool, regions: int = 3
-) -> Iterator[Row]:
-    """Success from ever more of the same labelled steps."""
-    labelled = _tasks(world, scale, regions)
-    tables = tables_of(labelled[1])
-    key_learn = jax.random.fold_in(jax.random.key(scale.task_seed), 1_000 + seed)
-    w = _regress(world, gpi, tables, jax.random.split(key_learn, len(tables)), bins, scale.budgets, paper)
-    for i, budget in enumerate(scale.budgets):
-        guides = jax.vmap(lambda w: padded(w[None], 2))(w[:, i])  # as many clauses as zero-shot: one program for both
-        success, _ = outcomes(world, gpi, tables, guides, _starts(scale, seed, len(tables)))
-        yield from _rows(line, labelled, seed, budget, success)
-
-
-@eqx.filter_jit
-def _regress(
-    world: World,
-    gpi: Gpi,
-    tables: Bool[Array, "tasks c k b"],
-    keys: Key[Array, " tasks"],
-    bins: int,
-    budgets: tuple[int, ...],
-    paper: bool,
-) -> Float[Array, "tasks budgets k m"]:
-    """Each task's w from the first steps of one collection, as many as each budget says."""
-
-    def learn(table: Bool[Array, "c k b"], key: Array) -> Float[Array, "budgets k m"]:
-        def reward(state: Any) -> Float[Array, ""]:
-            return reached(table, world.features(state)).astype(jnp.float32)
-
-        steps = regression.collect_labelled(world, gpi, bins, reward, key, max(budgets), random=paper)
-        first = [jax.tree.map(lambda leaf, n=n: leaf[:n], steps) for n in budgets]
-        return jnp.stack([regression.least_squares(s, bins)[0] if paper else regression.fit(s, bins) for s in first])
-
-    return jax.vmap(learn)(tables, keys)
+def _from_pixels(
+    folder: Path, name: str, world: World, scale: Scale, what: FromPixels
+) -> tuple[list[Row], dict[str, float]]:
+    return from_pixels(name, replace(scale, budgets=scale.budgets[-1:]), scale.seeds, what, folder)
 
 
 def _dqn(name: str, world: World, scale: Scale, config: dqn.Dqn) -> tuple[list[Row], dict[str, float]]:
     """Every task and seed from scratch, all at once; success at the steps that the scale names."""
-    labelled = _tasks(world, scale)
+    labelled = scale.tasks(world)
     tables = tables_of(labelled[1])
     runs = [(seed, i) for seed in scale.seeds for i in range(len(tables))]
     keys = [jax.random.fold_in(jax.random.key(seed), i) for seed, i in runs]
@@ -240,14 +193,14 @@ def _dqn(name: str, world: World, scale: Scale, config: dqn.Dqn) -> tuple[list[R
         return dqn.train(world, config, table, learning, until), None
 
     together = Together(train, [tables[i] for _, i in runs], [dqn.start(world, config, key) for key in keys])
-    starts = jnp.concatenate([_starts(scale, seed, len(tables)) for seed in scale.seeds])
+    starts = jnp.concatenate([scale.starts(seed, len(tables)) for seed in scale.seeds])
     rows: list[Row] = []
     for steps in scale.dqn_steps:
         together.advance(max(1, steps // config.num_envs))
         makers = dqn.EpsilonGreedy(together.runs.network, config.epsilon)
         success = _played(world, makers, jnp.tile(tables, (len(scale.seeds), 1, 1, 1)), starts)
         for seed, part in zip(scale.seeds, jnp.split(success, len(scale.seeds)), strict=True):
-            rows += _rows(name, labelled, seed, steps, part)
+            rows += rows_of(name, labelled, seed, steps, part)
     return rows, {"compile_s": together.compile_seconds, "train_s": together.train_seconds}
 
 
@@ -278,7 +231,7 @@ def _diayn(name: str, world: World, scale: Scale, config: diayn.Diayn) -> tuple[
     for i, seed in enumerate(scale.seeds):
         networks = together.run(i).networks
         gpi = Gpi(networks.psi, true_features, committed=False)
-        rows += _few_shot(name, world, scale, gpi, config.bins, seed, paper=True)
+        rows += few_shot(name, world, scale, gpi, config.bins, seed, paper=True)
         rows += _best_skill(f"{name}-best-skill", world, scale, config, networks, seed)
     return rows, {"compile_s": together.compile_seconds, "train_s": together.train_seconds}
 
@@ -286,22 +239,22 @@ def _diayn(name: str, world: World, scale: Scale, config: diayn.Diayn) -> tuple[
 def _best_skill(
     line: str, world: World, scale: Scale, config: diayn.Diayn, networks: diayn.Networks, seed: int
 ) -> Iterator[Row]:
-    labelled = _tasks(world, scale)
-    tables, starts = tables_of(labelled[1]), _starts(scale, seed, len(labelled[1]))
+    labelled = scale.tasks(world)
+    tables, starts = tables_of(labelled[1]), scale.starts(seed, len(labelled[1]))
     skill = diayn.Skill(networks.q, config)
     each = [outcomes(world, skill, tables, jnp.full(len(tables), z), starts)[0] for z in range(config.skills)]
     success = jnp.stack(each)  # [skills, tasks, episodes]
     best = success.mean(axis=2).argmax(axis=0)
-    yield from _rows(line, labelled, seed, 0, success[best, jnp.arange(len(tables))])
+    yield from rows_of(line, labelled, seed, 0, success[best, jnp.arange(len(tables))])
 
 
 def _references(name: str, world: World, scale: Scale, nothing: None) -> tuple[list[Row], dict[str, float]]:
     """What is possible, and what chance gives."""
     rows: list[Row] = []
-    labelled = _tasks(world, scale)
+    labelled = scale.tasks(world)
     tables = tables_of(labelled[1])
     for line, policy in {"oracle": oracle_policy, "random": random_policy}.items():
         for seed in scale.seeds:
-            success, _ = outcomes(world, policy, tables, tables, _starts(scale, seed, len(tables)))
-            rows += _rows(line, labelled, seed, 0, success)
+            success, _ = outcomes(world, policy, tables, tables, scale.starts(seed, len(tables)))
+            rows += rows_of(line, labelled, seed, 0, success)
     return rows, {}

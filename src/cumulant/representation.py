@@ -115,10 +115,9 @@ def represent(
     some = pairs.before[: 16 * _JUDGED]
     z = np.asarray(_encoded(autoencoder, some))
     kept = essential(z, importance(autoencoder, some[:_JUDGED], jnp.asarray(z[:_JUDGED])))
-    if not kept:
-        raise ValueError("no latent says anything about the frames: train for longer")
     # A few frames may be far off where a sprite is hidden; they must not stretch the range for all others.
     low, high = np.quantile(z[:, kept], [0.002, 0.998], axis=0).astype(np.float32)
+    high = np.maximum(high, low + 1e-6)
     encoder = Encoder(
         autoencoder, jnp.asarray(kept, jnp.int32), jnp.asarray(low), jnp.asarray(high), None, world, settings
     )
@@ -229,7 +228,7 @@ def essential(
     two sprites resembles both, while each of the two resembles nothing but that point.
     """
     importance = np.asarray(importance)
-    kept = [j for j in range(z.shape[1]) if importance[j] > dead]
+    kept = [j for j in range(z.shape[1]) if importance[j] > dead] or [int(importance.argmax())]
     while len(kept) > 1:
         correlation = np.corrcoef(z[:, kept].T)
         explained = 1 - 1 / np.diag(np.linalg.inv(correlation + 1e-6 * np.eye(len(kept))))

@@ -1,0 +1,132 @@
+"""From pixels, end to end: learn features, play freely on them, solve tasks; and how disentangled the features are."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cumulant.audit import audit
+from cumulant.disentanglement import assignment, dci, independence, mig
+from cumulant.features import Features
+from cumulant.files import write_whole
+from cumulant.freeplay import pretrain
+from cumulant.pixels import PixelSpriteworld
+from cumulant.representation import Represent, represent
+from cumulant.results import Row
+from cumulant.store import Unreadable
+from cumulant.successor import PRESETS, FreePlay
+from cumulant.trials import Trials, few_shot, zero_shot
+from cumulant.world import World
+
+_JUDGE_SEED = 50_000  # of the states that features are judged by; no training uses it
+
+
+@dataclass(frozen=True)
+class FromPixels:
+    """A learner of features, and the free play on what it learnt."""
+
+    represent: Represent
+    free_play: FreePlay | None = None  # none: the features alone
+    objects: tuple[str, ...] = ("square", "circle")
+    look: str = "plain"
+    size: int = 64
+
+    @property
+    def world(self) -> PixelSpriteworld:
+        """The world that is seen."""
+        return PixelSpriteworld(self.objects, look=self.look, size=self.size)
+
+
+_VAE = Represent("beta_vae", latents=10, updates=10_000)
+LEARNERS = {
+    "keypoints": FromPixels(Represent(), PRESETS["fast"]),
+    "beta-vae": FromPixels(_VAE, PRESETS["fast"]),
+    "ada-gvae": FromPixels(replace(_VAE, learner="ada_gvae", updates=5_000), PRESETS["fast"]),  # as many frames
+}
+VAE_SEARCH = {f"beta-vae-{beta:g}": FromPixels(replace(_VAE, beta=beta)) for beta in (1.0, 4.0, 16.0)}
+VARIANTS = {
+    "keypoints-4-objects": FromPixels(Represent(), objects=("square", "circle", "triangle", "star")),
+    "keypoints-alike": FromPixels(Represent(), look="alike"),
+}
+# Other looks than the one that features were learnt from.
+DISGUISES: dict[str, dict[str, Any]] = {
+    "as in training": {},
+    "other colours": {"look": "other-colours"},
+    "one colour for all objects": {"look": "alike"},
+    "textured background": {"look": "textured"},
+    "objects smaller by a quarter": {"half_extent": 0.075},
+    "objects larger by a quarter": {"half_extent": 0.125},
+}
+
+
+def from_pixels(
+    name: str, trials: Trials, seeds: Sequence[int], what: FromPixels, folder: Path
+) -> tuple[list[Row], dict[str, float]]:
+    """Everything for each seed: encoders and libraries go into the folder, measures into its measures.json."""
+    rows: list[Row] = []
+    measures, seconds = [], {"compile_s": 0.0, "represent_s": 0.0, "train_s": 0.0}
+
+    def note(kind: str, metrics: dict[str, Any]) -> None:
+        """Add up the seconds of a report: of compiling at once, of training at its end."""
+        if metrics["event"] == "compiled":
+            seconds["compile_s"] += metrics["seconds"]
+        elif metrics["event"] in ("kept", "finished"):
+            seconds[kind] += last[0]
+        last[0] = metrics.get("seconds", last[0])
+
+    for seed in seeds:
+        last = [0.0]
+        world, encoder_folder = what.world, folder / f"encoder-{seed}"
+        encoder = represent(world, what.represent, seed, report=lambda metrics: note("represent_s", metrics))
+        encoder.save(encoder_folder)
+        measured = {"seed": seed, "represent_s": last[0]} | judge(encoder, world)
+        if what.free_play:
+            library = pretrain(
+                world,
+                what.free_play,
+                seed,
+                features=f"learnt:{encoder_folder}",
+                report=lambda metrics: note("train_s", metrics),
+            )
+            assert library is not None
+            library.save(folder / f"library-{seed}")
+            gpi, bins = library.gpi(), what.free_play.bins
+            rows += few_shot(name, world, trials, gpi, bins, seed, paper=False)
+            if library.understands_goals:
+                rows += zero_shot(f"{name}-zero-shot", world, trials, gpi, library.weights_of, seed)
+            measured["independence"] = independence(audit(library, jax.random.key(_JUDGE_SEED), 32).moved)
+            measured["free_play_s"] = last[0]
+        measures.append(measured)
+    write_whole(folder / "measures.json", json.dumps(measures, indent=2).encode() + b"\n")
+    return rows, seconds
+
+
+def judge(features: Features, world: World, states: int = 2_000) -> dict[str, Any]:
+    """How well features tell the true factors apart, on random states."""
+    keys = jax.random.split(jax.random.key(_JUDGE_SEED), states)
+    reset = jax.vmap(world.reset)(keys)
+    f = np.asarray(jax.lax.map(lambda state: features(world.observe(state)), reset, batch_size=256))
+    factors = np.asarray(jax.vmap(world.features)(reset))
+    of, rho = assignment(f, factors)
+    scores = dci(f, factors)
+    return {
+        "kept": f.shape[1],
+        "rank_correlations": rho.tolist(),
+        "latents": of.tolist(),
+        "disentanglement": scores.disentanglement,
+        "completeness": scores.completeness,
+        "informativeness": scores.informativeness,
+        "mig": mig(f, factors),
+    }
+
+
+def read_measures(folder: Path) -> list[dict[str, Any]]:
+    """What `from_pixels` measured, a seed after the other."""
+    try:
+        return json.loads((folder / "measures.json").read_text())
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{folder / 'measures.json'} cannot be read: {error}") from None
