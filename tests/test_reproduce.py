@@ -69,7 +69,7 @@ def test_a_folder_of_other_settings_and_unknown_parts_are_refused(out, capsys):
 
 def test_the_recorded_results_are_what_their_rows_give(tmp_path):
     recorded = Path(__file__).parent.parent / "results"
-    for name in ("fig4", "sample-complexity", "dqn-search"):
+    for name in ("fig4", "fig5", "sample-complexity", "dqn-search"):
         before = json.loads((recorded / f"{name}.json").read_text())
         shutil.copytree(recorded / "runs", tmp_path / name / "runs")
         assert main(["reproduce", name, "--redraw", "--out", str(tmp_path / name)]) == 0

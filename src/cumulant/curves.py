@@ -25,46 +25,63 @@ _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PINK, _GREY = (
     "#000000 #e69f00 #56b4e9 #009e73 #0072b2 #d55e00 #cc79a7 #777777".split()
 )
 STYLES = {
-    "ours": Style("ours: all policies, committed GPI, sparse fit", _GREEN, "D"),
-    "gpi-trick": Style("GPI, disentangled, off-diagonal trick", _BLUE, "o"),
-    "gpi-full": Style("GPI, disentangled, full matrix", _SKY, "s"),
-    "gpi-entangled": Style("GPI, entangled, full matrix", _PINK, "^"),
-    "gpi-entangled-trick": Style("GPI, entangled, trick all the same", _PINK, "v", ":"),
-    "dqn": Style("DQN, searched", _RED, "P"),
-    "diayn": Style("DIAYN, GPI over its skills", _ORANGE, "X"),
-    "diayn-best-skill": Style("DIAYN, best skill in hindsight", _ORANGE, "", "--"),
+    "ours": Style("ours (committed GPI)", _GREEN, "D"),
+    "gpi-trick": Style("GPI, disentangled, trick", _BLUE, "o"),
+    "gpi-full": Style("GPI, disentangled, full", _SKY, "s"),
+    "gpi-entangled": Style("GPI, entangled, full", _PINK, "^"),
+    "gpi-entangled-trick": Style("GPI, entangled, trick", _PINK, "v", ":"),
+    "dqn": Style("DQN", _RED, "P"),
+    "diayn": Style("DIAYN, GPI", _ORANGE, "X"),
+    "diayn-best-skill": Style("DIAYN, best skill", _ORANGE, "", "--"),
     "oracle": Style("oracle", _BLACK, "", "--"),
     "random": Style("random play", _GREY, "", ":"),
-    "gpi-trick-5-bins": Style("5 bins", _ORANGE, "s"),
-    "gpi-trick-7-bins": Style("7 bins", _SKY, "^"),
-    "gpi-trick-7-bins-aligned": Style("7 bins, tasks aligned with them", _GREEN, "D"),
 }
-BINS_STYLES = STYLES | {"gpi-trick": Style("9 bins", _BLUE, "o")}
+BINS_STYLES = {
+    "gpi-trick": Style("9 bins", _BLUE, "o"),
+    "gpi-trick-7-bins": Style("7 bins", _PINK, "^", "--"),
+    "gpi-trick-7-bins-aligned": Style("7 bins, aligned tasks", _GREEN, "D"),
+    "gpi-trick-5-bins": Style("5 bins", _ORANGE, "s"),
+    "oracle": STYLES["oracle"],
+    "random": Style("random play, unaligned", _GREY, "", ":"),
+}
+
+
+def search_styles(lines: Sequence[str]) -> dict[str, Style]:
+    """A look for each line of a search of up to eight."""
+    colours = (_GREY, _SKY, _PINK, _GREEN, _ORANGE, _BLUE, _RED, _BLACK)
+    looks = zip(lines, colours, "osv^PXD*", strict=False)
+    return {line: Style(line.removeprefix("dqn-search-"), colour, marker) for line, colour, marker in looks}
 
 
 def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, Style] = STYLES) -> None:
-    """A panel for each class: success against the steps of the task, on a log scale. Lines without steps lie flat."""
-    figure = Figure(figsize=(15, 7.2), layout="constrained")
+    """A panel for each class: success against the steps of the task, on a log scale. Lines without steps lie flat.
+
+    Where lines lie on each other, markers nest: hollow, and each line's smaller than those drawn before.
+    """
+    figure = Figure(figsize=(11, 5.6), layout="constrained")
     axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
     lines = [line for line in styles if line in lines_of(rows)]
+    sizes = dict(zip(lines, np.linspace(8, 4, len(lines)), strict=True))
     for ax, kind in zip(axes, CLASSES, strict=False):
         for line in lines:
             found, style = curve(rows, line, kind), styles[line]
-            looks = {"color": style.colour, "linestyle": style.dashes, "label": style.label}
+            looks = {"color": style.colour, "linestyle": style.dashes, "label": style.label, "linewidth": 1.4}
             if not found.steps.any():
-                ax.axhline(found.mean[0], linewidth=1.3, **looks)
+                ax.axhline(found.mean[0], **looks)
                 continue
-            ax.plot(found.steps, found.mean, marker=style.marker, markersize=4.5, linewidth=1.6, **looks)
-            ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.2, linewidth=0)
-        ax.set(xscale="log", ylim=(-0.03, 1.05), title=kind.replace("_", ", "))
+            ax.plot(
+                found.steps, found.mean, marker=style.marker, markersize=sizes[line], markerfacecolor="none", **looks
+            )
+            ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
+        ax.set(xscale="log", ylim=(-0.06, 1.08), title=kind.replace("_", ", "))
+        ax.tick_params(labelbottom=True)
         ax.grid(alpha=0.25)
     for ax in axes[3:7]:
         ax.set_xlabel("environment steps of the task")
-        ax.tick_params(labelbottom=True)
     for ax in axes[::4]:
         ax.set_ylabel("success within 100 steps")
     axes[7].axis("off")
-    axes[7].legend(*axes[0].get_legend_handles_labels(), loc="center left", frameon=False, fontsize=10)
+    axes[7].legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
     figure.suptitle(title)
     save(figure, path)
 
@@ -79,7 +96,8 @@ def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> Non
         few, scratch = (np.mean([getattr(p, field) for p in found]) for field in ("few_shot", "scratch_at_least"))
         style = STYLES[name]
         ax.plot(tasks, free_play + few * tasks, color=style.colour, linestyle=dashes, label=style.label)
-        label = f"DQN, to the same success (at least {scratch:,.0f} steps a task)"
+        bound = "at least " if any(np.isinf(p.scratch) for p in found) else ""
+        label = f"DQN, to the same success ({bound}{scratch:,.0f} steps a task)"
         ax.plot(tasks, scratch * tasks, color=_RED, linestyle=dashes, label=label)
         even = break_even(free_play, found)
         ax.plot(even, scratch * even, "o", color=style.colour)

@@ -87,17 +87,15 @@ class Reproduce:
 
     def _curves(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
         """Draw curves; report each line's last point in each class."""
-        from cumulant.curves import BINS_STYLES, STYLES, Style, draw_curves
+        from cumulant.curves import BINS_STYLES, STYLES, draw_curves, search_styles
         from cumulant.results import curve, lines_of
         from cumulant.suites import CLASSES
 
-        styles = BINS_STYLES if self.what == "fig5" else STYLES
-        if self.what == "dqn-search":
-            looks = list(STYLES.values())
-            styles = {line: Style(line, *looks[i][1:]) for i, line in enumerate(lines_of(rows))}
+        lines = lines_of(rows)
+        styles = {"fig4": STYLES, "fig5": BINS_STYLES, "dqn-search": search_styles(lines)}[self.what]
         draw_curves(picture, rows, _TITLES[self.what], styles)
         ends: dict[str, Any] = {}
-        for line in lines_of(rows):
+        for line in lines:
             found = {kind: curve(rows, line, kind) for kind in CLASSES}
             ends[line] = {
                 "steps": int(found[CLASSES[0]].steps[-1]),
