@@ -9,7 +9,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 Frame = UInt8[Array, "size size 3"]
@@ -45,15 +44,14 @@ def _places(size: int, margin: float = 0.0) -> tuple[Float[Array, "1 size"], Flo
 class Keypoints(eqx.Module):
     """Every two latents are a point: the mean of a map of attention. All that the decoder gets is a blob there.
 
-    So a code can say where something is, and nothing else. Two things make it find small sprites quickly: attention
-    that is sharp from the first update, and maps that reach beyond the frame, where the centre of a cut sprite may lie.
+    So a code can say where something is, and nothing else. The maps reach beyond the frame: a point that sits beside a
+    small sprite would otherwise lose it at the wall.
     """
 
     encoder: list[eqx.nn.Conv2d]
     decoder: list[eqx.nn.Conv2d]
     size: int = eqx.field(static=True)
 
-    _sharpness = 10.0
     _margin = 1 / 8  # of the frame, on each side of it
     _blob = 0.07
 
@@ -61,15 +59,15 @@ class Keypoints(eqx.Module):
         """`latents` is twice the number of keypoints."""
         key_encoder, key_decoder = jax.random.split(key)
         points = latents // 2
-        self.encoder = _convolutions([3, width, width, width, points], [5, 3, 3, 3], [2, 1, 1, 1], key_encoder)
-        self.decoder = _convolutions([points, width, width, width, 3 * 4], [3] * 4, [1] * 4, key_decoder)
+        self.encoder = _convolutions([3, width, width, width, points], [5] * 4, [2, 1, 1, 1], key_encoder)
+        self.decoder = _convolutions([points, width, width, width, 3 * 4], [5] * 4, [1] * 4, key_decoder)
         self.size = size
 
     def encode(self, frame: Frame) -> Float[Array, " d"]:
         """The keypoints' x and y: [size, size, 3] → [d]."""
         beyond = round(self._margin * self.size)
         image = jnp.pad(image_of(frame) - 0.5, ((beyond, beyond), (beyond, beyond), (0, 0)), "edge")
-        maps = self._sharpness * _through(self.encoder, jnp.moveaxis(image, -1, 0))
+        maps = _through(self.encoder, jnp.moveaxis(image, -1, 0))
         attention = jax.nn.softmax(maps.reshape(len(maps), -1)).reshape(maps.shape)
         x, y = _places(maps.shape[-1], beyond / self.size)
         return jnp.stack([(attention * x).sum((1, 2)), (attention * y).sum((1, 2))], axis=1).reshape(-1)
@@ -84,8 +82,9 @@ class Keypoints(eqx.Module):
         return jnp.einsum("cabhw->hawbc", cells).reshape(self.size, self.size, 3)
 
     def loss(self, before: Frame, after: Frame, key: PRNGKeyArray) -> Float[Array, ""]:
-        """The mean squared error of the first image; what follows it is not looked at."""
-        return optax.losses.squared_error(self.decode(self.encode(before)), image_of(before)).mean()
+        """The mean squared error of both images, each from its own points."""
+        errors = [self.decode(self.encode(frame)) - image_of(frame) for frame in (before, after)]
+        return jnp.mean(jnp.square(jnp.stack(errors)))
 
 
 class Vae(eqx.Module):

@@ -48,7 +48,7 @@ class Scale(Trials):
         if isinstance(what, Method):
             return replace(what, free_play=self.shrunk(what.free_play))
         if isinstance(what, FromPixels):
-            tiny = replace(what.represent, width=8, latents=12, pairs=512, updates=100, batch=8)
+            tiny = replace(what.represent, width=8, latents=12, pairs=512, updates=100, batch=8, restarts=1)
             return replace(what, represent=tiny, free_play=self.shrunk(what.free_play), size=24)
         small: dict[str, Any] = {"width": 32, "batch": 32, "replay": 7_000, "num_envs": 32, "env_steps": 32 * 200}
         return replace(what, **small, **({"skills": 6} if isinstance(what, diayn.Diayn) else {}))

@@ -37,11 +37,12 @@ class Represent:
     pairs: int = 65_536  # Pairs of frames, one action apart, seen in random play.
     updates: int = 5_000  # Of the autoencoder.
     batch: int = 64  # Pairs in an update.
+    restarts: int = 2  # Autoencoders that are learnt; the one that reconstructs best is kept.
     learning_rate: float = 1e-3  # Of Adam; it rises from 0 at first, then falls as a cosine.
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        for name in ("latents", "width", "pairs", "updates", "batch"):
+        for name in ("latents", "width", "pairs", "updates", "batch", "restarts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
         if self.learner == "keypoints" and self.latents % 2:
@@ -109,9 +110,9 @@ def represent(
 
     The labels come last and change nothing but the grounding; with none, the features have no names.
     """
-    key_explore, key_start, key_train, key_label = jax.random.split(jax.random.key(seed), 4)
+    key_explore, key_train, key_label = jax.random.split(jax.random.key(seed), 3)
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))
-    autoencoder = _trained(_autoencoder(world, settings, key_start), settings, pairs, key_train, report)
+    autoencoder = _best(world, settings, pairs, key_train, report)
     some = pairs.before[: 16 * _JUDGED]
     z = np.asarray(_encoded(autoencoder, some))
     kept = essential(z, importance(autoencoder, some[:_JUDGED], jnp.asarray(z[:_JUDGED])))
@@ -149,47 +150,63 @@ class _Learning(NamedTuple):
     update: Int[Array, ""]
 
 
-def _trained(
-    autoencoder: Autoencoder,
+def _best(
+    world: PixelSpriteworld,
     settings: Represent,
     pairs: Pairs,
     key: PRNGKeyArray,
     report: Callable[[dict[str, Any]], None],
 ) -> Autoencoder:
-    """The autoencoder after all updates, some as one program at a time."""
-    weights, static = eqx.partition(autoencoder, eqx.is_array)
+    """Of several autoencoders, learnt one after the other by the same program, the one that reconstructs best."""
+    optimiser, static = _optimiser(settings), eqx.filter(_autoencoder(world, settings, key), eqx.is_array, inverse=True)
+
+    def start(key: PRNGKeyArray) -> _Learning:
+        weights = eqx.filter(_autoencoder(world, settings, key), eqx.is_array)
+        return _Learning(weights, optimiser.init(weights), key, jnp.zeros((), jnp.int32))
+
+    def advance(now: _Learning, pairs: Pairs, until: Int[Array, ""]) -> tuple[_Learning, Float[Array, ""]]:
+        return _updated(settings, static, now, pairs, until)
+
+    begun = time.perf_counter()
+    program = jax.jit(advance, donate_argnums=0).lower(start(key), pairs, jnp.int32(0)).compile()
+    report({"event": "compiled", "seconds": time.perf_counter() - begun})
+    candidates, frames, begun = [], pairs.before[:_JUDGED], time.perf_counter()
+    for restart in range(settings.restarts):
+        now = start(jax.random.fold_in(key, restart))
+        for part in range(1, _CHUNKS + 1):
+            now, loss = program(now, pairs, jnp.int32(settings.updates * part // _CHUNKS))
+            update = restart * settings.updates + int(now.update)
+            if not math.isfinite(float(loss)):
+                raise ValueError(f"the loss is {float(loss)} at update {update}: lower the learning rate")
+            progress = {"update": update, "loss": float(loss), "seconds": time.perf_counter() - begun}
+            report({"event": "progress"} | progress)
+        autoencoder = eqx.combine(now.weights, static)
+        candidates.append((float(misfit(autoencoder, frames, _encoded(autoencoder, frames))), restart, autoencoder))
+    return min(candidates)[2]
+
+
+def _updated(
+    settings: Represent, static: Any, now: _Learning, pairs: Pairs, until: Int[Array, ""]
+) -> tuple[_Learning, Float[Array, ""]]:
+    """Updates up to `until`, and their mean loss."""
     optimiser = _optimiser(settings)
 
     def loss(weights: Any, batch: Pairs, key: PRNGKeyArray) -> Float[Array, ""]:
         each = jax.vmap(eqx.combine(weights, static).loss)
         return each(*batch, jax.random.split(key, settings.batch)).mean()
 
-    def advance(now: _Learning, pairs: Pairs, until: Int[Array, ""]) -> tuple[_Learning, Float[Array, ""]]:
-        def update(_: Any, carry: tuple[_Learning, Array]) -> tuple[_Learning, Array]:
-            now, total = carry
-            key, key_batch, key_loss = jax.random.split(now.key, 3)
-            chosen = jax.random.randint(key_batch, (settings.batch,), 0, len(pairs.before))
-            batch = jax.tree.map(lambda leaf: leaf[chosen], pairs)
-            value, gradient = jax.value_and_grad(loss)(now.weights, batch, key_loss)
-            change, state = optimiser.update(gradient, now.optimiser)
-            return _Learning(optax.apply_updates(now.weights, change), state, key, now.update + 1), total + value
+    def update(_: Any, carry: tuple[_Learning, Array]) -> tuple[_Learning, Array]:
+        now, total = carry
+        key, key_batch, key_loss = jax.random.split(now.key, 3)
+        chosen = jax.random.randint(key_batch, (settings.batch,), 0, len(pairs.before))
+        batch = jax.tree.map(lambda leaf: leaf[chosen], pairs)
+        value, gradient = jax.value_and_grad(loss)(now.weights, batch, key_loss)
+        change, state = optimiser.update(gradient, now.optimiser)
+        return _Learning(optax.apply_updates(now.weights, change), state, key, now.update + 1), total + value
 
-        first = now.update
-        now, total = jax.lax.fori_loop(first, until, update, (now, jnp.zeros(())))
-        return now, total / jnp.maximum(until - first, 1)
-
-    now = _Learning(weights, optimiser.init(weights), key, jnp.zeros((), jnp.int32))
-    begun = time.perf_counter()
-    program = jax.jit(advance, donate_argnums=0).lower(now, pairs, now.update).compile()
-    report({"event": "compiled", "seconds": time.perf_counter() - begun})
-    begun = time.perf_counter()
-    for part in range(1, _CHUNKS + 1):
-        now, mean = program(now, pairs, jnp.int32(settings.updates * part // _CHUNKS))
-        if not math.isfinite(float(mean)):
-            raise ValueError(f"the loss is {float(mean)} at update {int(now.update)}: lower the learning rate")
-        progress = {"update": int(now.update), "loss": float(mean), "seconds": time.perf_counter() - begun}
-        report({"event": "progress"} | progress)
-    return eqx.combine(now.weights, static)
+    first = now.update
+    now, total = jax.lax.fori_loop(first, until, update, (now, jnp.zeros(())))
+    return now, total / jnp.maximum(until - first, 1)
 
 
 def _optimiser(settings: Represent) -> optax.GradientTransformation:
@@ -204,23 +221,29 @@ def _encoded(autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"]) ->
 
 
 @eqx.filter_jit
+def misfit(autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"], z: Float[Array, "n d"]) -> Float[Array, ""]:
+    """The mean squared error of frames reconstructed from latents."""
+
+    def of_frame(pair: tuple[Array, Array]) -> Float[Array, ""]:
+        return optax.losses.squared_error(autoencoder.decode(pair[0]), image_of(pair[1])).mean()
+
+    return jax.lax.map(of_frame, (z, frames), batch_size=256).mean()
+
+
+@eqx.filter_jit
 def importance(
     autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"], z: Float[Array, "n d"]
 ) -> Float[Array, " d"]:
     """How much worse the frames are reconstructed with a latent of another frame, as a share of the error: [d]."""
 
-    def error(z: Float[Array, "n d"]) -> Float[Array, ""]:
-        def of_frame(pair: tuple[Array, Array]) -> Float[Array, ""]:
-            return optax.losses.squared_error(autoencoder.decode(pair[0]), image_of(pair[1])).mean()
+    def shuffled(j: Int[Array, ""]) -> Float[Array, ""]:
+        return misfit(autoencoder, frames, z.at[:, j].set(jnp.roll(z[:, j], 1)))
 
-        return jax.lax.map(of_frame, (z, frames), batch_size=256).mean()
-
-    shuffled = jax.lax.map(lambda j: error(z.at[:, j].set(jnp.roll(z[:, j], 1))), jnp.arange(z.shape[1]))
-    return shuffled / error(z) - 1
+    return jax.lax.map(shuffled, jnp.arange(z.shape[1])) / misfit(autoencoder, frames, z) - 1
 
 
 def essential(
-    z: Float[np.ndarray, "n d"], importance: Float[Any, " d"], dead: float = 0.05, redundant: float = 0.5
+    z: Float[np.ndarray, "n d"], importance: Float[Any, " d"], dead: float = 0.15, redundant: float = 0.5
 ) -> list[int]:
     """The latents to keep. No truth is needed: the dead ones do not matter, the redundant ones follow from the others.
 
