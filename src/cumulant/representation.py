@@ -103,14 +103,17 @@ class Encoder(eqx.Module):
         if info.get("format") != FORMAT or "represent" not in info:
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
-            world, settings = PixelSpriteworld(**info["world"]), Represent(**info["represent"])
+            stored = info["world"]
+            world = PixelSpriteworld(**stored | {"objects": tuple(stored["objects"])})
+            settings = Represent(**info["represent"])
             k, grounded, names = int(info["kept"]), info["grounded"], len(world.feature_names)
             if not 1 <= k <= settings.latents:
                 raise ValueError(f"{k} of {settings.latents} latents cannot be kept")
+            blank = _autoencoder(world, settings, jax.random.key(0))
         except (KeyError, TypeError, ValueError) as error:
-            raise Unreadable(f"{folder / 'config.json'} is not valid: {error}") from None
+            first = str(error).partition("\n")[0]
+            raise Unreadable(f"{folder / 'config.json'} is not valid: {first}") from None
         grounding = Grounding(jnp.zeros(names, jnp.int32), jnp.zeros((names, 4)), k) if grounded else None
-        blank = _autoencoder(world, settings, jax.random.key(0))
         like = cls(blank, jnp.zeros(k, jnp.int32), jnp.zeros(k), jnp.ones(k), grounding, world, settings)
         return store.read(folder, like)
 
@@ -129,8 +132,9 @@ def represent(
     key_explore, key_start, key_train, key_label = jax.random.split(jax.random.key(seed), 4)
     if labelled:
         check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
+    begun = _autoencoder(world, settings, key_start)
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))
-    autoencoder = _trained(_autoencoder(world, settings, key_start), settings, pairs, key_train, report)
+    autoencoder = _trained(begun, settings, pairs, key_train, report)
     some = pairs.before[: 16 * _JUDGED]
     z = encoded(autoencoder.encode, some)
     kept = essential(z, importance(autoencoder, some[:_JUDGED], z[:_JUDGED]))
@@ -194,6 +198,8 @@ def measure(encoder: Encoder, key: PRNGKeyArray, frames: int = 2000) -> Measures
 
 def _autoencoder(world: PixelSpriteworld, settings: Represent, key: PRNGKeyArray) -> Autoencoder:
     if settings.learner == "keypoints":
+        if world.size % 2:
+            raise ValueError(f"keypoints need frames of an even size, but size is {world.size}")
         return Keypoints(world.size, settings.latents, settings.width, key)
     adaptive = settings.learner == "ada_gvae"
     return Vae(world.size, settings.latents, settings.width, settings.beta, adaptive, key)
@@ -269,9 +275,8 @@ def importance(
         return wrong.mean(axis=(1, 2, 3))
 
     def error(z: Float[np.ndarray, "n d"]) -> float:
-        return np.concatenate(
-            [errors(autoencoder, *both) for both in zip(_parts(z), _parts(frames), strict=True)]
-        ).mean()
+        parts = zip(_parts(z), _parts(frames), strict=True)
+        return float(np.concatenate([errors(autoencoder, *part) for part in parts]).mean())
 
     shuffled = np.tile(z, (z.shape[1], 1, 1))  # [d, n, d]
     for j, other in enumerate(shuffled):

@@ -152,7 +152,7 @@ def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(_JUDGED_SEED), _COLUMNS))
     frames = jax.vmap(world.observe)(states)
     again = jnp.clip(eqx.filter_jit(jax.vmap(lambda frame: coder.decode(coder.encode(frame))))(frames), 0, 1)
-    pairs = np.stack([image_of(frames), again])
+    pairs = np.stack([jax.vmap(image_of)(frames), again])
     draw_frames(folder / "reconstructions.png", pairs, ["frame", "reconstruction"], "Frames that it has not seen")
     own, k = encoder(frames[0]), len(encoder.kept)
     wanted = jax.vmap(lambda i: jax.vmap(own.at[i].set)(jnp.linspace(0, 1, _COLUMNS)))(jnp.arange(k))
