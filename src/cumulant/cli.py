@@ -18,6 +18,7 @@ from cumulant.commands.explain import Explain
 from cumulant.commands.inputs import BadInput
 from cumulant.commands.inspect import Inspect
 from cumulant.commands.pretrain import Pretrain
+from cumulant.commands.represent import RepresentCommand
 from cumulant.commands.reproduce import Reproduce
 from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
@@ -41,6 +42,7 @@ Command = (
     | Annotated[Solve, subcommand("solve")]
     | Annotated[Serve, subcommand("serve")]
     | Annotated[Explain, subcommand("explain")]
+    | Annotated[RepresentCommand, subcommand("represent")]
     | Annotated[Pretrain, subcommand("pretrain")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Inspect, subcommand("inspect")]

@@ -84,6 +84,23 @@ def draw_correlations(
     save(figure, path)
 
 
+def draw_frames(
+    path: Path, images: Float[np.ndarray, "rows columns size size 3"], names: Sequence[str], title: str
+) -> None:
+    """Images in [0, 1] as rows of a sheet, each with its name."""
+    rows, columns = images.shape[:2]
+    figure = Figure(figsize=(columns, rows))
+    axes = figure.subplots(rows, columns, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
+    for (i, j), ax in np.ndenumerate(axes):
+        ax.imshow(images[i, j], vmin=0, vmax=1, interpolation="nearest")
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+        if j == 0:
+            ax.set_ylabel(names[i], rotation=0, ha="right", va="center")
+    axes[0, 0].set_title(title, loc="left", pad=10)
+    save(figure, path)
+
+
 def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular], gamma: float) -> None:
     """GPI's success over all goals in every world, and Ψ against the Lemma in two of them."""
     figure = Figure(figsize=(15, 4.8), layout="constrained")

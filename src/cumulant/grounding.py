@@ -48,17 +48,22 @@ def ground(f: Float[np.ndarray, "n d"], thirds: Int[np.ndarray, "n k"]) -> Groun
 
     Every coordinate gets a latent of its own, so that the rank correlations are largest in all.
     """
-    (d, k), regions = (f.shape[1], thirds.shape[1]), set(range(_REGIONS))
+    d, k = f.shape[1], thirds.shape[1]
     if d < k:
         raise ValueError(f"{k} coordinates cannot be read from {d} latents")
-    for i in range(k):
-        if missing := regions - set(thirds[:, i].tolist()):
-            raise ValueError(f"no labelled frame shows coordinate {i} in its region {min(missing)}: label more frames")
+    check_labels(thirds)
     correlation = _ranks(thirds).T @ _ranks(f)  # [k, d], Spearman's
     _, latent = linear_sum_assignment(-np.abs(correlation))
     falls = np.take_along_axis(correlation, latent[:, None], axis=1)[:, 0] < 0
     edges = [_edges(f[:, j], thirds[:, i], bool(fall)) for i, (j, fall) in enumerate(zip(latent, falls, strict=True))]
     return Grounding(jnp.asarray(latent, jnp.int32), jnp.asarray(np.stack(edges), jnp.float32), d)
+
+
+def check_labels(thirds: Int[np.ndarray, "n k"]) -> None:
+    """Refuse labels by which some third of some coordinate would remain unknown."""
+    for i, labels in enumerate(thirds.T):
+        if missing := set(range(_REGIONS)) - set(labels.tolist()):
+            raise ValueError(f"no labelled frame shows coordinate {i} in its region {min(missing)}: label more frames")
 
 
 def _ranks(columns: np.ndarray) -> Float[np.ndarray, "n columns"]:

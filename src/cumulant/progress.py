@@ -1,4 +1,4 @@
-"""How a run of free play is followed: a progress bar on a terminal, plain lines in a log, TensorBoard on request."""
+"""How a run is followed: a progress bar on a terminal, plain lines in a log, TensorBoard on request."""
 
 import resource
 import sys
@@ -9,22 +9,22 @@ import jax
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cumulant.successor import FreePlay
+_LINES = 5  # in a log
 
 
 class Reporter:
-    """Takes what `pretrain` reports; remembers the times and the last success for a summary."""
+    """Takes what `pretrain` or `represent` reports; remembers the times and the last success for a summary."""
 
-    def __init__(self, config: FreePlay, out: Path, tensorboard: bool, quiet: bool):
-        """`quiet` shows nothing at all."""
+    def __init__(self, updates: int, quiet: bool, tensorboard: Path | None = None):
+        """`quiet` shows nothing at all; `tensorboard` is a folder for its events."""
         self.compile_seconds = self.train_seconds = 0.0
         self.success: float | None = None
-        self._updates, self._quiet = config.updates, quiet
+        self._updates, self._quiet, self._lines = updates, quiet, 0
         self._bar: Progress | None = None
         if sys.stderr.isatty() and not quiet:
             columns = (BarColumn(), TextColumn("{task.completed:,}/{task.total:,} updates {task.description}"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
-        self._board = _tensorboard(out) if tensorboard else None
+        self._board = _tensorboard(tensorboard) if tensorboard else None
 
     def __enter__(self) -> "Reporter":
         if self._bar:
@@ -67,7 +67,8 @@ class Reporter:
             words += f"  held-out success {self.success:.2f}"
         if self._bar:
             self._bar.update(self._task, completed=metrics["update"], description=words)
-        elif "success" in metrics and not self._quiet:
+        elif (due := _LINES * metrics["update"] // self._updates) > self._lines and not self._quiet:
+            self._lines = due
             print(
                 f"{metrics['update']:>9,}/{self._updates:,} updates  {metrics['seconds']:6.1f} s  {words}",
                 file=sys.stderr,
@@ -78,9 +79,9 @@ class Reporter:
                 self._board.add_scalar("held_out_success", metrics["success"], metrics["update"])
 
 
-def _tensorboard(out: Path) -> Any:
+def _tensorboard(folder: Path) -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ModuleNotFoundError:
         raise ModuleNotFoundError("TensorBoard events need pip install 'cumulant[tensorboard]'") from None
-    return SummaryWriter(str(out / "tensorboard"))
+    return SummaryWriter(str(folder))

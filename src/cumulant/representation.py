@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -17,11 +17,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 from cumulant import store
 from cumulant.autoencoders import Autoencoder, Keypoints, Vae, image_of
 from cumulant.cumulants import bin_index
-from cumulant.grounding import Grounding, ground
+from cumulant.disentanglement import assignment, dci, mig, rank_correlations
+from cumulant.grounding import Grounding, check_labels, ground
 from cumulant.pixels import Pairs, PixelSpriteworld, explore
 from cumulant.store import Unreadable
 
 FORMAT = 1
+Learner = Literal["keypoints", "beta_vae", "ada_gvae"]
 _CHUNKS = 20  # a run's parts, after each of which it reports
 _JUDGED = 1024  # frames by which latents are judged
 
@@ -30,7 +32,7 @@ _JUDGED = 1024  # frames by which latents are judged
 class Represent:
     """Stage 1's settings."""
 
-    learner: Literal["keypoints", "beta_vae", "ada_gvae"] = "keypoints"  # What the latents are made to be.
+    learner: Learner = "keypoints"  # What the latents are made to be.
     latents: int = 20  # Latents before the dead and the redundant are dropped.
     width: int = 32  # Channels of a layer.
     beta: float = 1.0  # Weight of a VAE's divergence.
@@ -42,6 +44,8 @@ class Represent:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
+        if self.learner not in get_args(Learner):
+            raise ValueError(f"unknown learner {self.learner!r}: choose from {', '.join(get_args(Learner))}")
         for name in ("latents", "width", "pairs", "updates", "batch", "restarts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
@@ -69,6 +73,18 @@ class Encoder(eqx.Module):
         z = self.autoencoder.encode(frame)[self.kept]
         return jnp.clip((z - self.low) / (self.high - self.low), 0, 1)
 
+    def imagine(self, frame: UInt8[Array, "size size 3"], f: Float[Array, " k"]) -> Float[Array, "size size 3"]:
+        """What the decoder makes of a frame whose features were f; the latents that are not kept stay as they are."""
+        z = self.autoencoder.encode(frame).at[self.kept].set(self.low + f * (self.high - self.low))
+        return jnp.clip(self.autoencoder.decode(z), 0, 1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What to call each feature: the coordinate that it is grounded to, or its number."""
+        if self.grounding:
+            return self.grounding.names(self.world.feature_names)
+        return tuple(f"latent {i}" for i in range(len(self.kept)))
+
     def save(self, folder: str | Path) -> None:
         """Write the encoder as a folder."""
         about = {
@@ -88,13 +104,17 @@ class Encoder(eqx.Module):
         if info.get("format") != FORMAT or "represent" not in info:
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
-            world = PixelSpriteworld(**info["world"] | {"objects": tuple(info["world"]["objects"])})
+            stored = info["world"]
+            world = PixelSpriteworld(**stored | {"objects": tuple(stored["objects"])})
             settings = Represent(**info["represent"])
-            k, names = int(info["kept"]), len(world.feature_names)
+            k, grounded, names = int(info["kept"]), info["grounded"], len(world.feature_names)
+            if not 1 <= k <= settings.latents:
+                raise ValueError(f"{k} of {settings.latents} latents cannot be kept")
+            blank = _autoencoder(world, settings, jax.random.key(0))
         except (KeyError, TypeError, ValueError) as error:
-            raise Unreadable(f"{folder / 'config.json'} is not valid: {error}") from None
-        grounding = Grounding(jnp.zeros(names, jnp.int32), jnp.zeros((names, 4)), k) if info["grounded"] else None
-        blank = _autoencoder(world, settings, jax.random.key(0))
+            first = str(error).partition("\n")[0]
+            raise Unreadable(f"{folder / 'config.json'} is not valid: {first}") from None
+        grounding = Grounding(jnp.zeros(names, jnp.int32), jnp.zeros((names, 4)), k) if grounded else None
         like = cls(blank, jnp.zeros(k, jnp.int32), jnp.zeros(k), jnp.ones(k), grounding, world, settings)
         return store.read(folder, like)
 
@@ -111,11 +131,13 @@ def represent(
     The labels come last and change nothing but the grounding; with none, the features have no names.
     """
     key_explore, key_train, key_label = jax.random.split(jax.random.key(seed), 3)
+    if labelled:
+        check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))
     autoencoder = _best(world, settings, pairs, key_train, report)
     some = pairs.before[: 16 * _JUDGED]
-    z = np.asarray(_encoded(autoencoder, some))
-    kept = essential(z, importance(autoencoder, some[:_JUDGED], jnp.asarray(z[:_JUDGED])))
+    z = encoded(autoencoder.encode, some)
+    kept = essential(z, importance(autoencoder, some[:_JUDGED], z[:_JUDGED]))
     # A few frames may be far off where a sprite is hidden; they must not stretch the range for all others.
     low, high = np.quantile(z[:, kept], [0.002, 0.998], axis=0).astype(np.float32)
     high = np.maximum(high, low + 1e-6)
@@ -128,16 +150,55 @@ def represent(
 
 def grounded(encoder: Encoder, key: PRNGKeyArray, labelled: int) -> Encoder:
     """The encoder with a grounding from frames of random states, each labelled by the thirds its sprites lie in."""
-    states = jax.vmap(encoder.world.reset)(jax.random.split(key, labelled))
-    f = jax.jit(jax.vmap(lambda state: encoder(encoder.world.observe(state))))(states)
-    thirds = jax.vmap(lambda state: bin_index(encoder.world.features(state), 3))(states)
-    if f.shape[1] < thirds.shape[1]:
+    frames, thirds = _labelled(encoder.world, key, labelled)
+    if len(encoder.kept) < thirds.shape[1]:
         return encoder  # too few latents for all the words there are
-    return replace(encoder, grounding=ground(np.asarray(f), np.asarray(thirds)))
+    return replace(encoder, grounding=ground(encoded(encoder, frames), thirds))
+
+
+def _labelled(
+    world: PixelSpriteworld, key: PRNGKeyArray, number: int
+) -> tuple[UInt8[Array, "n size size 3"], Int[np.ndarray, "n k"]]:
+    """Frames of random states, and the third that each coordinate lies in."""
+    states = jax.vmap(world.reset)(jax.random.split(key, number))
+    thirds = jax.vmap(lambda state: bin_index(world.features(state), 3))(states)
+    return jax.jit(jax.vmap(world.observe))(states), np.asarray(thirds)
+
+
+class Measures(NamedTuple):
+    """How well an encoder tells the k factors that its world is made of, on frames that it has not seen."""
+
+    rho: dict[str, float]  # each factor's rank correlation with a latent of its own
+    latent: Int[np.ndarray, " k"]  # which of the latents kept that is; -1 where there are too few
+    disentanglement: float  # of DCI, as are the next two
+    completeness: float
+    informativeness: float
+    mig: float
+    kept: int  # latents
+    correlations: Float[np.ndarray, "d k"]  # of every latent kept with every factor
+
+
+def measure(encoder: Encoder, key: PRNGKeyArray, frames: int = 2000) -> Measures:
+    """Judge an encoder by the true state, on frames of random starts."""
+    world = encoder.world
+    states = jax.vmap(world.reset)(jax.random.split(key, frames))
+    latents = encoded(encoder, jax.jit(jax.vmap(world.observe))(states))
+    factors = np.asarray(jax.vmap(world.features)(states))
+    chosen, strength = assignment(latents, factors)
+    return Measures(
+        dict(zip(world.feature_names, strength.tolist(), strict=True)),
+        chosen,
+        *dci(latents, factors)[:3],
+        mig=mig(latents, factors),
+        kept=latents.shape[1],
+        correlations=rank_correlations(latents, factors),
+    )
 
 
 def _autoencoder(world: PixelSpriteworld, settings: Represent, key: PRNGKeyArray) -> Autoencoder:
     if settings.learner == "keypoints":
+        if world.size % 2:
+            raise ValueError(f"keypoints need frames of an even size, but size is {world.size}")
         return Keypoints(world.size, settings.latents, settings.width, key)
     adaptive = settings.learner == "ada_gvae"
     return Vae(world.size, settings.latents, settings.width, settings.beta, adaptive, key)
@@ -147,7 +208,7 @@ class _Learning(NamedTuple):
     weights: Any
     optimiser: Any
     key: PRNGKeyArray
-    update: Int[Array, ""]
+    total: Float[Array, ""]  # of the losses since the last report
 
 
 def _best(
@@ -162,51 +223,37 @@ def _best(
 
     def start(key: PRNGKeyArray) -> _Learning:
         weights = eqx.filter(_autoencoder(world, settings, key), eqx.is_array)
-        return _Learning(weights, optimiser.init(weights), key, jnp.zeros((), jnp.int32))
-
-    def advance(now: _Learning, pairs: Pairs, until: Int[Array, ""]) -> tuple[_Learning, Float[Array, ""]]:
-        return _updated(settings, static, now, pairs, until)
-
-    begun = time.perf_counter()
-    program = jax.jit(advance, donate_argnums=0).lower(start(key), pairs, jnp.int32(0)).compile()
-    report({"event": "compiled", "seconds": time.perf_counter() - begun})
-    candidates, frames, begun = [], pairs.before[:_JUDGED], time.perf_counter()
-    for restart in range(settings.restarts):
-        now = start(jax.random.fold_in(key, restart))
-        for part in range(1, _CHUNKS + 1):
-            now, loss = program(now, pairs, jnp.int32(settings.updates * part // _CHUNKS))
-            update = restart * settings.updates + int(now.update)
-            if not math.isfinite(float(loss)):
-                raise ValueError(f"the loss is {float(loss)} at update {update}: lower the learning rate")
-            progress = {"update": update, "loss": float(loss), "seconds": time.perf_counter() - begun}
-            report({"event": "progress"} | progress)
-        autoencoder = eqx.combine(now.weights, static)
-        candidates.append((float(misfit(autoencoder, frames, _encoded(autoencoder, frames))), restart, autoencoder))
-    return min(candidates)[2]
-
-
-def _updated(
-    settings: Represent, static: Any, now: _Learning, pairs: Pairs, until: Int[Array, ""]
-) -> tuple[_Learning, Float[Array, ""]]:
-    """Updates up to `until`, and their mean loss."""
-    optimiser = _optimiser(settings)
+        return _Learning(weights, optimiser.init(weights), key, jnp.zeros(()))
 
     def loss(weights: Any, batch: Pairs, key: PRNGKeyArray) -> Float[Array, ""]:
         each = jax.vmap(eqx.combine(weights, static).loss)
         return each(*batch, jax.random.split(key, settings.batch)).mean()
 
-    def update(_: Any, carry: tuple[_Learning, Array]) -> tuple[_Learning, Array]:
-        now, total = carry
+    def update(now: _Learning, pairs: Pairs) -> _Learning:
         key, key_batch, key_loss = jax.random.split(now.key, 3)
         chosen = jax.random.randint(key_batch, (settings.batch,), 0, len(pairs.before))
         batch = jax.tree.map(lambda leaf: leaf[chosen], pairs)
         value, gradient = jax.value_and_grad(loss)(now.weights, batch, key_loss)
         change, state = optimiser.update(gradient, now.optimiser)
-        return _Learning(optax.apply_updates(now.weights, change), state, key, now.update + 1), total + value
+        return _Learning(optax.apply_updates(now.weights, change), state, key, now.total + value)
 
-    first = now.update
-    now, total = jax.lax.fori_loop(first, until, update, (now, jnp.zeros(())))
-    return now, total / jnp.maximum(until - first, 1)
+    begun = time.perf_counter()
+    program = jax.jit(update, donate_argnums=0).lower(start(key), pairs).compile()
+    report({"event": "compiled", "seconds": time.perf_counter() - begun})
+    candidates, frames, begun = [], pairs.before[:_JUDGED], time.perf_counter()
+    for restart in range(settings.restarts):
+        now, done = start(jax.random.fold_in(key, restart)), 0
+        for until in sorted({settings.updates * part // _CHUNKS for part in range(1, _CHUNKS + 1)} - {0}):
+            for _ in range(done, until):  # a compiled loop would be no faster, and on a CPU convolutions in it are slow
+                now = program(now, pairs)
+            mean, now, done = float(now.total) / (until - done), now._replace(total=jnp.zeros(())), until
+            made = restart * settings.updates + done
+            if not math.isfinite(mean):
+                raise ValueError(f"the loss is {mean} at update {made}: lower the learning rate")
+            report({"event": "progress", "update": made, "loss": mean, "seconds": time.perf_counter() - begun})
+        autoencoder = eqx.combine(now.weights, static)
+        candidates.append((misfit(autoencoder, frames, encoded(autoencoder.encode, frames)), restart, autoencoder))
+    return min(candidates)[2]
 
 
 def _optimiser(settings: Represent) -> optax.GradientTransformation:
@@ -215,42 +262,51 @@ def _optimiser(settings: Represent) -> optax.GradientTransformation:
     return optax.adam(schedule)
 
 
-@eqx.filter_jit
-def _encoded(autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"]) -> Float[Array, "n d"]:
-    return jax.lax.map(autoencoder.encode, frames, batch_size=256)
+def encoded(
+    encode: Callable[[UInt8[Array, "size size 3"]], Float[Array, " d"]], frames: UInt8[Array, "n size size 3"]
+) -> Float[np.ndarray, "n d"]:
+    """Many frames' latents."""
+    each = eqx.filter_jit(lambda encode, part: jax.vmap(encode)(part))
+    return np.concatenate([each(encode, part) for part in _parts(frames)])
+
+
+def misfit(autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"], z: Float[np.ndarray, "n d"]) -> float:
+    """The mean squared error of frames that are reconstructed from latents."""
+    parts = zip(_parts(z), _parts(frames), strict=True)
+    return float(np.concatenate([_errors(autoencoder, *part) for part in parts]).mean())
 
 
 @eqx.filter_jit
-def misfit(autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"], z: Float[Array, "n d"]) -> Float[Array, ""]:
-    """The mean squared error of frames reconstructed from latents."""
-
-    def of_frame(pair: tuple[Array, Array]) -> Float[Array, ""]:
-        return optax.losses.squared_error(autoencoder.decode(pair[0]), image_of(pair[1])).mean()
-
-    return jax.lax.map(of_frame, (z, frames), batch_size=256).mean()
+def _errors(
+    autoencoder: Autoencoder, z: Float[Array, "p d"], frames: UInt8[Array, "p size size 3"]
+) -> Float[Array, " p"]:
+    wrong = optax.losses.squared_error(jax.vmap(autoencoder.decode)(z), jax.vmap(image_of)(frames))
+    return wrong.mean(axis=(1, 2, 3))
 
 
-@eqx.filter_jit
 def importance(
-    autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"], z: Float[Array, "n d"]
-) -> Float[Array, " d"]:
+    autoencoder: Autoencoder, frames: UInt8[Array, "n size size 3"], z: Float[np.ndarray, "n d"]
+) -> Float[np.ndarray, " d"]:
     """How much worse the frames are reconstructed with a latent of another frame, as a share of the error: [d]."""
+    shuffled = np.tile(z, (z.shape[1], 1, 1))  # [d, n, d]
+    for j, other in enumerate(shuffled):
+        other[:, j] = np.roll(z[:, j], 1)
+    return np.array([misfit(autoencoder, frames, other) for other in shuffled]) / misfit(autoencoder, frames, z) - 1
 
-    def shuffled(j: Int[Array, ""]) -> Float[Array, ""]:
-        return misfit(autoencoder, frames, z.at[:, j].set(jnp.roll(z[:, j], 1)))
 
-    return jax.lax.map(shuffled, jnp.arange(z.shape[1])) / misfit(autoencoder, frames, z) - 1
+def _parts(rows: Any, size: int = 256) -> list[Any]:
+    """Some rows at a time: all at once take too much memory, and on a CPU convolutions in a compiled loop are slow."""
+    return [rows[i : i + size] for i in range(0, len(rows), size)]
 
 
 def essential(
-    z: Float[np.ndarray, "n d"], importance: Float[Any, " d"], dead: float = 0.15, redundant: float = 0.5
+    z: Float[np.ndarray, "n d"], importance: Float[np.ndarray, " d"], dead: float = 0.15, redundant: float = 0.5
 ) -> list[int]:
     """The latents to keep. No truth is needed: the dead ones do not matter, the redundant ones follow from the others.
 
     Of those that follow from others, the one that resembles the others most goes first: a point in the middle of
     two sprites resembles both, while each of the two resembles nothing but that point.
     """
-    importance = np.asarray(importance)
     kept = [j for j in range(z.shape[1]) if importance[j] > dead] or [int(importance.argmax())]
     while len(kept) > 1:
         correlation = np.corrcoef(z[:, kept].T)

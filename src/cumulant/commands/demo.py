@@ -8,9 +8,9 @@ from cumulant.commands.inputs import BadInput, at_least, key_of, library_in, usa
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 _PHRASES = (
-    "get the square to the top left",
-    "square bottom right and circle top left",
-    "(square left or circle right) and agent top",
+    "get the {0} to the top left",
+    "{0} bottom right and {1} top left",
+    "({0} left or {1} right) and agent top",
 )
 _NEXT = """  cumulant solve "circle top left and square not left" --gif mine.gif    words in, an episode out
   cumulant serve                                                         a page: type, watch, play, teach
@@ -45,7 +45,9 @@ class Demo:
         if library.misunderstanding:
             raise BadInput(library.misunderstanding)
         world: Any = library.world
-        tasks = {phrase: (library.task(phrase),) for phrase in _PHRASES}
+        objects = (*world.objects, "agent")  # which stands in for the second object, where there is but one
+        phrases = [phrase.format(*objects) for phrase in _PHRASES]
+        tasks = {phrase: (library.task(phrase),) for phrase in phrases}
         clauses = max(len(task.clauses) for (task,) in tasks.values())
         guides = jax.numpy.stack([padded(library.weights(task), clauses) for (task,) in tasks.values()])
         results = {

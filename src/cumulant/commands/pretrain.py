@@ -91,7 +91,7 @@ class Pretrain:
                 (self.out / name).unlink(missing_ok=True)
             shutil.rmtree(self.out / "checkpoints", ignore_errors=True)
         stop = _Interrupt()
-        reporter = Reporter(config, self.out, self.tensorboard, quiet=self.json)
+        reporter = Reporter(config.updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
         try:
             with reporter, stop:
                 library = pretrain(

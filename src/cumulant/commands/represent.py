@@ -1,0 +1,163 @@
+"""`cumulant represent`."""
+
+import json as json_text
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cumulant.commands.inputs import OBJECTS, BadInput, at_least, key_of, usable_folder
+from cumulant.commands.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from cumulant.pixels import PixelSpriteworld
+    from cumulant.representation import Encoder, Measures, Represent
+
+_JUDGED_SEED = 70_000  # of the frames that an encoder is judged by: apart from those it was trained on
+_COLUMNS = 8  # of a picture
+_SETTINGS = ("learner", "latents", "width", "beta", "pairs", "updates", "batch", "learning_rate")
+
+
+@dataclass(frozen=True)
+class RepresentCommand:
+    """Stage 1, from pixels: look at random play, with no reward, and learn features of its frames.
+
+    Try: cumulant represent --out my-sight
+    """
+
+    out: Path  # Folder for the encoder, its measures and its pictures.
+    learner: Literal["keypoints", "beta_vae", "ada_gvae"] | None = None  # What the latents are made to be: keypoints.
+    seed: int = 0  # Of everything random.
+    objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
+    size: int = 64  # Of a frame, in pixels.
+    look: str = "plain"  # Or other-colours, alike, textured.
+    latents: int | None = None  # Before the dead and the redundant are dropped; of keypoints, two each.
+    width: int | None = None  # Channels of a layer.
+    beta: float | None = None  # Weight of a VAE's divergence.
+    pairs: int | None = None  # Pairs of frames, one action apart, seen in random play.
+    updates: int | None = None  # Of the autoencoder.
+    batch: int | None = None  # Pairs in an update.
+    learning_rate: float | None = None  # Of Adam.
+    labelled: int = 64  # Frames labelled in words, by which phrases get their meaning; 0: none.
+    force: bool = False  # Overwrite the encoder in the folder.
+    json: bool = False  # One JSON object on stdout, and nothing else.
+
+    def settings(self) -> "Represent":
+        """The defaults, with what was given in their place."""
+        from cumulant.representation import Represent
+
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        try:
+            return Represent(**{name: value for name, value in given.items() if value is not None})
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def world(self) -> "PixelSpriteworld":
+        """The world of the given objects, seen as frames."""
+        from cumulant.pixels import PixelSpriteworld
+
+        try:
+            return PixelSpriteworld(self.objects, size=self.size, look=self.look)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def run(self) -> None:
+        """Learn, judge, draw; only then touch the folder."""
+        import jax
+
+        from cumulant.progress import Reporter
+        from cumulant.representation import measure, represent
+
+        settings, world = self.settings(), self.world()
+        at_least("labelled", self.labelled, 0)
+        key_of(self.seed)
+        self._check_folder()
+        usable_folder(self.out)
+        reporter, curve = Reporter(settings.updates, self.json), []
+
+        def report(metrics: dict[str, Any]) -> None:
+            if metrics["event"] == "progress":
+                curve.append({name: value for name, value in metrics.items() if name != "event"})
+            reporter(metrics)
+
+        try:
+            with reporter:
+                encoder = represent(world, settings, self.seed, self.labelled, report)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        measures = measure(encoder, jax.random.fold_in(key_of(_JUDGED_SEED), self.seed))
+        judged = _as_json(encoder, measures) | {
+            "compile_s": reporter.compile_seconds,
+            "train_s": reporter.train_seconds,
+        }
+        with tempfile.TemporaryDirectory(dir=self.out, prefix=".represent.") as name:
+            folder = Path(name)
+            encoder.save(folder)
+            (folder / "metrics.jsonl").write_text("".join(f"{json_text.dumps(line)}\n" for line in curve))
+            (folder / "measures.json").write_text(json_text.dumps(judged, indent=2) + "\n")
+            _draw(folder, encoder, measures)
+            for path in sorted(folder.iterdir(), key=lambda path: path.name == "config.json"):  # which vouches for all
+                os.replace(path, self.out / path.name)
+        if self.json:
+            return print_json({"out": str(self.out)} | judged)
+        self._tell(encoder, judged)
+
+    def _check_folder(self) -> None:
+        from cumulant.store import Unreadable, read_info
+
+        if not (self.out / "config.json").exists():
+            return
+        try:
+            is_encoder = "represent" in read_info(self.out)
+        except Unreadable:
+            is_encoder = True  # a damaged one
+        if not is_encoder:
+            raise BadInput(f"{self.out} holds something other than an encoder: choose another folder")
+        if not self.force:
+            raise BadInput(f"{self.out} already holds an encoder: overwrite it with --force")
+
+    def _tell(self, encoder: "Encoder", judged: dict[str, Any]) -> None:
+        told = {factor: "none" if latent is None else str(latent) for factor, latent in judged["latent"].items()}
+        rows = [[factor, told[factor], f"{rho:.3f}"] for factor, rho in judged["rho"].items()]
+        title = f"{judged['kept']} of {encoder.settings.latents} latents kept; rank correlations on unseen frames"
+        print_table(title, ["factor", "latent", "|ρ|"], rows)
+        scores = ", ".join(f"{name} {judged[name]:.2f}" for name in ("disentanglement", "completeness", "mig"))
+        times = f"{judged['train_s']:.1f} s, compiled in {judged['compile_s']:.1f} s"
+        print(f"{self.out}: {encoder.settings.updates:,} updates in {times}; {scores}")
+        if self.labelled and not encoder.grounding:
+            k = len(encoder.world.feature_names)
+            print(f"Words mean nothing here: {judged['kept']} latents are too few for {k} coordinates.")
+        print(f"Next: cumulant pretrain --features learnt:{self.out} --out my-library")
+
+
+def _as_json(encoder: "Encoder", measures: "Measures") -> dict[str, Any]:
+    """The measures, and the latent that tells each factor best where none may tell two."""
+    kept = encoder.kept.tolist()
+    latent = {factor: kept[i] if i >= 0 else None for factor, i in zip(measures.rho, measures.latent, strict=True)}
+    return measures._asdict() | {"latent": latent, "correlations": measures.correlations.tolist()}
+
+
+def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
+    """Reconstructions, traversals and correlations."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from cumulant.autoencoders import image_of
+    from cumulant.figures import draw_correlations, draw_frames
+
+    world, coder = encoder.world, encoder.autoencoder
+    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(_JUDGED_SEED), _COLUMNS))
+    frames = jax.vmap(world.observe)(states)
+    again = jnp.clip(eqx.filter_jit(jax.vmap(lambda frame: coder.decode(coder.encode(frame))))(frames), 0, 1)
+    pairs = np.stack([jax.vmap(image_of)(frames), again])
+    draw_frames(folder / "reconstructions.png", pairs, ["frame", "reconstruction"], "Frames that it has not seen")
+    own, k = encoder(frames[0]), len(encoder.kept)
+    wanted = jax.vmap(lambda i: jax.vmap(own.at[i].set)(jnp.linspace(0, 1, _COLUMNS)))(jnp.arange(k))
+    imagined = eqx.filter_jit(jax.vmap(jax.vmap(lambda f: encoder.imagine(frames[0], f))))(wanted)
+    title = "One frame, each latent from 0 to 1, the others as they are"
+    draw_frames(folder / "traversals.png", np.asarray(imagined), encoder.names, title)
+    title = "Rank correlations on unseen frames"
+    draw_correlations(folder / "correlations.png", measures.correlations, encoder.names, world.feature_names, title)
