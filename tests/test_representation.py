@@ -19,7 +19,7 @@ from cumulant.pixels import PixelSpriteworld, explore
 from cumulant.representation import Encoder, Represent, essential, measure, represent
 from cumulant.store import Unreadable
 
-WORLD = PixelSpriteworld(("square",), half_extent=0.12, size=24)
+WORLD = PixelSpriteworld(("square",), half_extent=0.12, size=24, max_steps=20)
 # Chosen by its outcome: of some twenty settings and seeds as cheap as this, the only one that found both sprites well.
 MINIATURE = (
     "--objects square --size 24 --latents 16 --width 16 --pairs 4096 --updates 1500 --batch 16 "
@@ -144,7 +144,7 @@ def test_every_factor_has_a_latent_of_its_own_and_no_other_is_kept(sight):
 def library(sight, tmp_path_factory):
     """The folder of a library that has played from frames, for a little while."""
     folder = tmp_path_factory.mktemp("represent") / "library"
-    given = ["--features", f"learnt:{sight}", "--env-steps", "6400", "--width", "16"]
+    given = ["--features", f"learnt:{sight}", "--env-steps", "2560", "--width", "16"]
     assert main(["pretrain", "--out", str(folder), *given]) == 0
     return folder
 
