@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cumulant import renderer, representation
-from cumulant.autoencoders import Keypoints
 from cumulant.cli import main
 from cumulant.commands.represent import RepresentCommand
 from cumulant.pixels import PixelSpriteworld, explore
@@ -20,10 +19,9 @@ from cumulant.representation import Encoder, Represent, essential, measure, repr
 from cumulant.store import Unreadable
 
 WORLD = PixelSpriteworld(("square",), half_extent=0.12, size=24, max_steps=20)
-# Chosen by its outcome: of some twenty settings and seeds as cheap as this, the only one that found both sprites well.
 MINIATURE = (
-    "--objects square --size 24 --latents 16 --width 16 --pairs 4096 --updates 1500 --batch 16 "
-    "--learning-rate 3e-3 --seed 1"
+    "--objects square --size 24 --latents 12 --width 16 --pairs 4096 --updates 1500 --batch 8 "
+    "--learning-rate 2e-3 --restarts 1 --seed 0"
 ).split()
 
 
@@ -32,10 +30,9 @@ _WORLD_OF = RepresentCommand.world  # before a fixture puts WORLD in its place
 
 @pytest.fixture(scope="module", autouse=True)
 def _easier_to_see():
-    """In frames so small the agent is 2 pixels wide, and narrow networks begin with flat maps: enlarge, and sharpen."""
+    """In frames so small the agent is 2 pixels wide: enlarge it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(renderer, "AGENT_RADIUS", 0.1)
-        patch.setattr(Keypoints, "_sharpness", 40.0)
         patch.setattr(RepresentCommand, "world", lambda command: WORLD)
         yield
 
@@ -65,17 +62,17 @@ def test_of_copies_and_the_dead_only_what_counts_is_kept(noise_order):
     assert {noise_order[j] for j in essential(z, matters)} == {0, 1}
 
 
-@given(st.permutations(range(5)), st.lists(st.floats(0.1, 10), min_size=5, max_size=5))
+@given(st.permutations(range(5)), st.lists(st.floats(0.2, 10), min_size=5, max_size=5))
 def test_a_point_in_the_middle_of_two_goes_whatever_it_matters(order, matters):
     a, b, c, d = np.random.default_rng(2).uniform(size=(4, 2000))
     z = latents(a, b, (a + b) / 2, c, d)[:, order]
     assert {order[j] for j in essential(z, np.array(matters))} == {0, 1, 3, 4}
 
 
-def test_independent_latents_are_all_kept_and_dead_ones_all_dropped(noise):
+def test_independent_latents_are_all_kept_and_dead_ones_dropped(noise):
     z = latents(*noise)
     assert essential(z, np.ones(4)) == [0, 1, 2, 3]
-    assert essential(z, np.zeros(4)) == []
+    assert essential(z, np.array([0, 0.1, 0, 0])) == [1]  # something is always kept
     assert essential(z, np.array([0, 0, 1.0, 0])) == [2]
 
 
@@ -89,15 +86,16 @@ def test_pairs_are_one_action_apart_and_differ_a_little():
 @pytest.mark.parametrize("learner", ["beta_vae", "ada_gvae"])
 def test_a_vae_trains_can_be_kept_and_repeats_itself_bit_for_bit(learner, tmp_path):
     world = PixelSpriteworld(("square",), half_extent=0.3, size=16)
-    settings = Represent(learner, 6, 8, beta=0.01, pairs=1024, updates=200, batch=16, learning_rate=3e-3)
+    settings = Represent(learner, 6, 8, beta=0.01, pairs=512, updates=100, batch=8, learning_rate=3e-3, restarts=1)
     said = []
     encoder = represent(world, settings, seed=3, report=said.append)
     losses = [metrics["loss"] for metrics in said if metrics["event"] == "progress"]
     assert losses[-1] < 0.5 * losses[0]
     encoder.save(tmp_path)
     assert eqx.tree_equal(Encoder.load(tmp_path), encoder)
-    assert eqx.tree_equal(represent(world, settings, seed=3), encoder)
     assert_usable(encoder)
+    if learner == "ada_gvae":  # once is enough
+        assert eqx.tree_equal(represent(world, settings, seed=3), encoder)
 
 
 def assert_usable(encoder):
@@ -166,7 +164,7 @@ def test_the_commands_go_from_frames_to_a_phrase(library, tmp_path, capsys):
 
 def test_the_command_prints_one_object_and_overwrites_only_what_it_may(sight, tmp_path, monkeypatch, capsys):
     learnt, out = Encoder.load(sight), tmp_path / "sight"
-    monkeypatch.setattr(representation, "_trained", lambda *args: learnt.autoencoder)
+    monkeypatch.setattr(representation, "_best", lambda *args: learnt.autoencoder)
     assert main(["represent", "--out", str(out), *MINIATURE, "--labelled", "0", "--json"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -217,7 +215,7 @@ def test_a_run_that_fails_leaves_the_folder_as_it_was(sight, monkeypatch, capsys
         raise ValueError("the loss is nan at update 3: lower the learning rate")
 
     before = {path.name: path.read_bytes() for path in sight.iterdir()}
-    monkeypatch.setattr(representation, "_trained", fails)
+    monkeypatch.setattr(representation, "_best", fails)
     assert main(["represent", "--out", str(sight), *MINIATURE, "--force"]) == 2
     assert "lower the learning rate" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in sight.iterdir()} == before

@@ -23,9 +23,16 @@ def image_of(frame: Frame) -> Image:
 def _convolutions(
     channels: list[int], kernels: list[int], strides: list[int], key: PRNGKeyArray
 ) -> list[eqx.nn.Conv2d]:
+    """Layers that pass on as much as they get (He et al. 2015): with less, maps begin flat and stay so for long."""
+    scale = jax.nn.initializers.he_normal(in_axis=1, out_axis=0)
+
+    def layer(inputs: int, outputs: int, kernel: int, stride: int, key: PRNGKeyArray) -> eqx.nn.Conv2d:
+        plain = eqx.nn.Conv2d(inputs, outputs, kernel, stride, "SAME", key=key)
+        start = (scale(key, plain.weight.shape), jnp.zeros_like(plain.bias))
+        return eqx.tree_at(lambda conv: (conv.weight, conv.bias), plain, start)
+
     keys = jax.random.split(key, len(kernels))
-    shapes = zip(channels[:-1], channels[1:], kernels, strides, keys, strict=True)
-    return [eqx.nn.Conv2d(a, b, kernel, stride, "SAME", key=key) for a, b, kernel, stride, key in shapes]
+    return [layer(*each) for each in zip(channels[:-1], channels[1:], kernels, strides, keys, strict=True)]
 
 
 def _through(layers: list[eqx.nn.Conv2d], x: Float[Array, "c h w"]) -> Float[Array, "c2 h2 w2"]:
@@ -54,6 +61,7 @@ class Keypoints(eqx.Module):
 
     _margin = 1 / 8  # of the frame, on each side of it
     _blob = 0.07
+    _motion = 5.0  # how much more a pixel counts that the action changed
 
     def __init__(self, size: int, latents: int, width: int, key: PRNGKeyArray):
         """`latents` is twice the number of keypoints."""
@@ -82,9 +90,13 @@ class Keypoints(eqx.Module):
         return jnp.einsum("cabhw->hawbc", cells).reshape(self.size, self.size, 3)
 
     def loss(self, before: Frame, after: Frame, key: PRNGKeyArray) -> Float[Array, ""]:
-        """The mean squared error of both images, each from its own points."""
+        """The mean squared error of both images, each from its own points; more where the two differ.
+
+        What moves is what can be controlled, and it may be small.
+        """
+        weight = 1 + self._motion * (before != after).any(axis=-1, keepdims=True)
         errors = [self.decode(self.encode(frame)) - image_of(frame) for frame in (before, after)]
-        return jnp.mean(jnp.square(jnp.stack(errors)))
+        return jnp.mean(weight * jnp.square(jnp.stack(errors)))
 
 
 class Vae(eqx.Module):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _JUDGED_SEED = 70_000  # of the frames that an encoder is judged by: apart from those it was trained on
 _COLUMNS = 8  # of a picture
-_SETTINGS = ("learner", "latents", "width", "beta", "pairs", "updates", "batch", "learning_rate")
+_SETTINGS = ("learner", "latents", "width", "beta", "pairs", "updates", "batch", "restarts", "learning_rate")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class RepresentCommand:
     pairs: int | None = None  # Pairs of frames, one action apart, seen in random play.
     updates: int | None = None  # Of the autoencoder.
     batch: int | None = None  # Pairs in an update.
+    restarts: int | None = None  # Autoencoders that are learnt; the one that reconstructs best is kept.
     learning_rate: float | None = None  # Of Adam.
     labelled: int = 64  # Frames labelled in words, by which phrases get their meaning; 0: none.
     force: bool = False  # Overwrite the encoder in the folder.
@@ -74,7 +75,7 @@ class RepresentCommand:
         key_of(self.seed)
         self._check_folder()
         usable_folder(self.out)
-        reporter, curve = Reporter(settings.updates, self.json), []
+        reporter, curve = Reporter(settings.updates * settings.restarts, self.json), []
 
         def report(metrics: dict[str, Any]) -> None:
             if metrics["event"] == "progress":
