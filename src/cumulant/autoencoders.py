@@ -28,7 +28,7 @@ def _convolutions(
 
     def layer(inputs: int, outputs: int, kernel: int, stride: int, key: PRNGKeyArray) -> eqx.nn.Conv2d:
         plain = eqx.nn.Conv2d(inputs, outputs, kernel, stride, "SAME", key=key)
-        start = (scale(key, plain.weight.shape), jnp.zeros_like(plain.bias))
+        start = (scale(key, plain.weight.shape), jnp.zeros((outputs, 1, 1)))
         return eqx.tree_at(lambda conv: (conv.weight, conv.bias), plain, start)
 
     keys = jax.random.split(key, len(kernels))

@@ -46,6 +46,16 @@ BINS_STYLES = {
 }
 
 
+PIXEL_STYLES = {
+    "ours": Style("true coordinates", _GREEN, "D"),
+    "keypoints": Style("learnt: keypoints", _BLUE, "o"),
+    "ada-gvae": Style("learnt: Ada-GVAE", _SKY, "s"),
+    "beta-vae": Style("learnt: β-VAE", _ORANGE, "^"),
+    "ours-entangled": Style("true, rotated", _PINK, "v"),
+    "random": Style("random play", _GREY, "x"),
+}
+
+
 def search_styles(lines: Sequence[str]) -> dict[str, Style]:
     """A look for each line of a search of up to eight."""
     colours = (_GREY, _SKY, _PINK, _GREEN, _ORANGE, _BLUE, _RED, _BLACK)
@@ -84,6 +94,37 @@ def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, S
     axes[7].legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
     figure.suptitle(title)
     save(figure, path)
+
+
+def draw_from_pixels(path: Path, rows: Sequence[Row], scores: dict[str, dict[int, float]]) -> None:
+    """Success by class for features true, learnt and entangled; and against how disentangled they are, seed by seed."""
+    figure = Figure(figsize=(12, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.8, 1])
+    lines = [line for line in PIXEL_STYLES if line in lines_of(rows)]
+    for i, line in enumerate(lines):
+        style, ends = PIXEL_STYLES[line], [curve(rows, line, kind) for kind in CLASSES]
+        mean, low, high = (np.array([getattr(end, name)[-1] for end in ends]) for name in ("mean", "low", "high"))
+        place = np.arange(len(CLASSES)) + 0.13 * (i - (len(lines) - 1) / 2)
+        looks = {"color": style.colour, "marker": style.marker, "linestyle": "", "label": style.label}
+        left.errorbar(place, mean, [mean - low, high - mean], capsize=2, markersize=6, **looks)
+        if line in scores:
+            success = {seed: np.mean([r.success for r in _last(rows, line) if r.seed == seed]) for seed in scores[line]}
+            right.plot(list(scores[line].values()), list(success.values()), markersize=7, **looks)
+    left.set_xticks(range(len(CLASSES)), [kind.replace("_", ",\n") for kind in CLASSES])
+    left.set(ylabel="success within 100 steps,\nfrom 50,000 labelled steps", ylim=(-0.03, 1.05))
+    left.grid(alpha=0.25, axis="y")
+    right.set(
+        xlabel="DCI disentanglement", ylabel="mean success over the classes", xlim=(-0.03, 1.05), ylim=(-0.03, 1.05)
+    )
+    right.grid(alpha=0.25)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines), frameon=False)
+    save(figure, path)
+
+
+def _last(rows: Sequence[Row], line: str) -> list[Row]:
+    """The rows of a line after all of its steps."""
+    mine = [row for row in rows if row.line == line]
+    return [row for row in mine if row.steps == max(other.steps for other in mine)]
 
 
 def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> None:

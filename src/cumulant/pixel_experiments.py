@@ -10,12 +10,12 @@ import jax
 import numpy as np
 
 from cumulant.audit import audit
-from cumulant.disentanglement import assignment, dci, independence, mig
+from cumulant.disentanglement import dci, independence
 from cumulant.features import Features
 from cumulant.files import write_whole
 from cumulant.freeplay import pretrain
 from cumulant.pixels import PixelSpriteworld
-from cumulant.representation import Represent, represent
+from cumulant.representation import Represent, measure, represent
 from cumulant.results import Row
 from cumulant.store import Unreadable
 from cumulant.successor import PRESETS, FreePlay
@@ -83,7 +83,9 @@ def from_pixels(
         world, encoder_folder = what.world, folder / f"encoder-{seed}"
         encoder = represent(world, what.represent, seed, report=lambda metrics: note("represent_s", metrics))
         encoder.save(encoder_folder)
-        measured = {"seed": seed, "represent_s": last[0]} | judge(encoder, world)
+        judged = measure(encoder, jax.random.key(_JUDGE_SEED))
+        measured = judged._asdict() | {"latent": judged.latent.tolist(), "correlations": judged.correlations.tolist()}
+        measured |= {"seed": seed, "represent_s": last[0]}
         if what.free_play:
             library = pretrain(
                 world,
@@ -105,23 +107,11 @@ def from_pixels(
     return rows, seconds
 
 
-def judge(features: Features, world: World, states: int = 2_000) -> dict[str, Any]:
-    """How well features tell the true factors apart, on random states."""
-    keys = jax.random.split(jax.random.key(_JUDGE_SEED), states)
-    reset = jax.vmap(world.reset)(keys)
-    f = np.asarray(jax.lax.map(lambda state: features(world.observe(state)), reset, batch_size=256))
-    factors = np.asarray(jax.vmap(world.features)(reset))
-    of, rho = assignment(f, factors)
-    scores = dci(f, factors)
-    return {
-        "kept": f.shape[1],
-        "rank_correlations": rho.tolist(),
-        "latents": of.tolist(),
-        "disentanglement": scores.disentanglement,
-        "completeness": scores.completeness,
-        "informativeness": scores.informativeness,
-        "mig": mig(f, factors),
-    }
+def disentanglement_of(features: Features, world: World, states: int = 2_000) -> float:
+    """DCI's disentanglement of features of the true state, which need no encoder."""
+    drawn = jax.vmap(world.reset)(jax.random.split(jax.random.key(_JUDGE_SEED), states))
+    f = np.asarray(jax.vmap(lambda state: features(world.observe(state)))(drawn))
+    return dci(f, np.asarray(jax.vmap(world.features)(drawn))).disentanglement
 
 
 def read_measures(folder: Path) -> list[dict[str, Any]]:

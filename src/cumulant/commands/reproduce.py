@@ -18,6 +18,7 @@ _TITLES = {
     "fig4": "The paper's Figure 4: success on new tasks",
     "fig5": "The paper's Figure 5: GPI with the off-diagonal trick and fewer bins",
     "dqn-search": "DQN's settings, on tasks drawn with another seed",
+    "pixels": "Features from pixels",
 }
 
 
@@ -27,12 +28,13 @@ class Reproduce:
 
     theorem: the Lemma and the Theorem, exactly, in small tabular worlds. fig4: success against steps of the task, for
     all methods. fig5: fewer bins. sample-complexity: after how many tasks free play has paid for itself. dqn-search:
-    DQN's settings. What the folder already holds is not run again, so figures can be redrawn anywhere.
+    DQN's settings. pixels: features learnt from frames, and success with them. What the folder already holds is not run
+    again, so figures can be redrawn anywhere.
 
     Try: cumulant reproduce fig4 --smoke
     """
 
-    what: Positional[Literal["theorem", "fig4", "fig5", "sample-complexity", "dqn-search"]]  # Which result.
+    what: Positional[Literal["theorem", "fig4", "fig5", "sample-complexity", "dqn-search", "pixels"]]  # Which result.
     out: Path = Path("reproduce")  # Folder for the runs and the picture; results of several figures may share one.
     smoke: bool = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
     only: tuple[str, ...] = ()  # Run these parts of the figure alone, and draw what there is.
@@ -87,21 +89,48 @@ class Reproduce:
 
     def _curves(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
         """Draw curves; report each line's last point in each class."""
-        from cumulant.curves import BINS_STYLES, STYLES, draw_curves, search_styles
+        from cumulant.curves import BINS_STYLES, STYLES, draw_curves, draw_from_pixels, search_styles
         from cumulant.results import curve, lines_of
         from cumulant.suites import CLASSES
 
         lines = lines_of(rows)
-        styles = {"fig4": STYLES, "fig5": BINS_STYLES, "dqn-search": search_styles(lines)}[self.what]
-        draw_curves(picture, rows, _TITLES[self.what], styles)
         ends: dict[str, Any] = {}
+        if self.what == "pixels":
+            measures = self._measures()
+            draw_from_pixels(picture, rows, _disentanglement(rows, measures))
+        else:
+            styles = {"fig4": STYLES, "fig5": BINS_STYLES, "dqn-search": search_styles(lines)}[self.what]
+            draw_curves(picture, rows, _TITLES[self.what], styles)
         for line in lines:
             found = {kind: curve(rows, line, kind) for kind in CLASSES}
             ends[line] = {
                 "steps": int(found[CLASSES[0]].steps[-1]),
                 **{kind: [float(c[-1]) for c in points[1:]] for kind, points in found.items()},
             }
-        return {"lines": ends}
+        return {"lines": ends} | ({"measures": measures} if self.what == "pixels" else {})
+
+    def _measures(self) -> dict[str, Any]:
+        """What was measured of the features that parts have learnt."""
+        from cumulant.experiments import FIGURES
+        from cumulant.pixel_experiments import read_measures
+
+        folders = [self.out / "runs" / name for name in FIGURES[self.what]]
+        return {folder.name: read_measures(folder) for folder in folders if (folder / "measures.json").exists()}
+
+
+def _disentanglement(rows: "list[Row]", measures: dict[str, Any]) -> dict[str, dict[int, float]]:
+    """Each line's DCI disentanglement, seed by seed: as measured of learnt features, and computed of the others."""
+    from cumulant.features import named_features
+    from cumulant.pixel_experiments import disentanglement_of
+    from cumulant.spriteworld import Spriteworld
+
+    world = Spriteworld()
+    scores = {part: {each["seed"]: each["disentanglement"] for each in seeds} for part, seeds in measures.items()}
+    for line, name in {"ours": "true", "ours-entangled": "entangled:{seed}"}.items():
+        seeds = sorted({row.seed for row in rows if row.line == line})
+        features = {seed: named_features(name.format(seed=seed), len(world.feature_names)) for seed in seeds}
+        scores[line] = {seed: disentanglement_of(features[seed], world) for seed in seeds}
+    return scores
 
 
 def _payback(rows: "list[Row]", configs: dict[str, Any], picture: Path) -> dict[str, Any]:
