@@ -225,19 +225,3 @@ def test_a_library_without_words_refuses_them_in_one_line(few, tmp_path, capsys)
         said = capsys.readouterr().err
         assert message in said
         assert said.count("\n") == 1
-
-
-def test_a_phrase_reaches_latents_from_the_command_line(library, tmp_path, capsys):
-    library.save(tmp_path / "library")
-    args = [
-        "--library",
-        str(tmp_path / "library"),
-        "--episodes",
-        "2",
-        "--trace",
-        str(tmp_path / "trace.json"),
-        "--json",
-    ]
-    assert main(["solve", "square top left", *args]) == 0
-    assert json.loads(capsys.readouterr().out)["canonical"] == "square top left"
-    assert len(json.loads((tmp_path / "trace.json").read_text())["observations"][0]) == 6
