@@ -60,6 +60,14 @@ class Sliders:
         return state.place
 
 
+_LONGEST = ("test_representation.py", "test_reproduce.py", "test_cli.py", "test_docs.py", "test_successor.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first: a worker that takes one last keeps the other waiting."""
+    items.sort(key=lambda item: _LONGEST.index(item.path.name) if item.path.name in _LONGEST else len(_LONGEST))
+
+
 @pytest.fixture(scope="session")
 def theatre():
     from stage import shipped_theatre  # only the tests of the web need what it imports

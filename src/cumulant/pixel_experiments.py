@@ -34,6 +34,7 @@ class FromPixels:
     objects: tuple[str, ...] = ("square", "circle")
     look: str = "plain"
     size: int = 64
+    disguised: bool = False  # also judged in worlds that look otherwise
 
     @property
     def world(self) -> PixelSpriteworld:
@@ -43,7 +44,7 @@ class FromPixels:
 
 _VAE = Represent("beta_vae", latents=10, updates=10_000)
 LEARNERS = {
-    "keypoints": FromPixels(Represent(), PRESETS["fast"]),
+    "keypoints": FromPixels(Represent(), PRESETS["fast"], disguised=True),
     "beta-vae": FromPixels(_VAE, PRESETS["fast"]),
     "ada-gvae": FromPixels(replace(_VAE, learner="ada_gvae", updates=5_000), PRESETS["fast"]),  # as many frames
 }
@@ -54,7 +55,6 @@ VARIANTS = {
 }
 # Other looks than the one that features were learnt from.
 DISGUISES: dict[str, dict[str, Any]] = {
-    "as in training": {},
     "other colours": {"look": "other-colours"},
     "one colour for all objects": {"look": "alike"},
     "textured background": {"look": "textured"},
@@ -100,6 +100,11 @@ def from_pixels(
             rows += few_shot(name, world, trials, gpi, bins, seed, paper=False)
             if library.understands_goals:
                 rows += zero_shot(f"{name}-zero-shot", world, trials, gpi, library.weights_of, seed)
+                for words, change in DISGUISES.items() if what.disguised else ():
+                    other = replace(world, **change)
+                    seen = measure(replace(encoder, world=other), jax.random.key(_JUDGE_SEED))
+                    measured.setdefault("disguises", {})[words] = seen.rho
+                    rows += zero_shot(f"{name}: {words}", other, trials, gpi, library.weights_of, seed)
             measured["independence"] = independence(audit(library, jax.random.key(_JUDGE_SEED), 32).moved)
             measured["free_play_s"] = last[0]
         measures.append(measured)
