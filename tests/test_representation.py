@@ -86,7 +86,7 @@ def test_pairs_are_one_action_apart_and_differ_a_little():
 
 def test_a_vae_trains_can_be_kept_and_repeats_itself_bit_for_bit(tmp_path):
     world = PixelSpriteworld(("square",), half_extent=0.3, size=16)
-    settings = Represent("ada_gvae", 6, 8, beta=0.01, pairs=512, updates=100, batch=8, learning_rate=3e-3, restarts=1)
+    settings = Represent("ada_gvae", 6, 8, beta=0.01, pairs=256, updates=60, batch=8, learning_rate=3e-3, restarts=1)
     said = []
     encoder = represent(world, settings, seed=3, report=said.append)
     losses = [metrics["loss"] for metrics in said if metrics["event"] == "progress"]
