@@ -23,10 +23,10 @@ class Dci(NamedTuple):
 
 def rank_correlations(latents: Float[np.ndarray, "n d"], factors: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "d k"]:
     """Spearman's |ρ| of every latent with every factor: [d, k]; 0 where either is constant."""
-    return np.minimum(np.abs(_unit_ranks(latents).T @ _unit_ranks(factors)), 1.0)
+    return np.minimum(np.abs(unit_ranks(latents).T @ unit_ranks(factors)), 1.0)
 
 
-def _unit_ranks(values: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
+def unit_ranks(values: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
     """Ranks of each column, centred and scaled to length 1; a constant column becomes 0."""
     centred = rankdata(values, axis=0) - (len(values) + 1) / 2
     length = np.linalg.norm(centred, axis=0)

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import rankdata
 
 from cumulant import gpi
+from cumulant.disentanglement import unit_ranks
 
 _REGIONS = 3  # thirds of the arena are what words tell apart
 
@@ -52,7 +52,7 @@ def ground(f: Float[np.ndarray, "n d"], thirds: Int[np.ndarray, "n k"]) -> Groun
     if d < k:
         raise ValueError(f"{k} coordinates cannot be read from {d} latents")
     check_labels(thirds)
-    correlation = _ranks(thirds).T @ _ranks(f)  # [k, d], Spearman's
+    correlation = unit_ranks(thirds.astype(float)).T @ unit_ranks(f)  # [k, d], Spearman's
     _, latent = linear_sum_assignment(-np.abs(correlation))
     falls = np.take_along_axis(correlation, latent[:, None], axis=1)[:, 0] < 0
     edges = [_edges(f[:, j], thirds[:, i], bool(fall)) for i, (j, fall) in enumerate(zip(latent, falls, strict=True))]
@@ -64,13 +64,6 @@ def check_labels(thirds: Int[np.ndarray, "n k"]) -> None:
     for i, labels in enumerate(thirds.T):
         if missing := set(range(_REGIONS)) - set(labels.tolist()):
             raise ValueError(f"no labelled frame shows coordinate {i} in its region {min(missing)}: label more frames")
-
-
-def _ranks(columns: np.ndarray) -> Float[np.ndarray, "n columns"]:
-    """Ranks within each column, centred and of unit length; 0 for a column that never changes."""
-    ranks = rankdata(columns, axis=0)
-    ranks = ranks - ranks.mean(axis=0)
-    return ranks / np.maximum(np.linalg.norm(ranks, axis=0), 1e-9)
 
 
 def _edges(f: Float[np.ndarray, " n"], third: Int[np.ndarray, " n"], falls: bool) -> Float[np.ndarray, "4"]:

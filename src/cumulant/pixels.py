@@ -44,7 +44,7 @@ class Pairs(NamedTuple):
     after: UInt8[Array, "n size size 3"]
 
 
-_SPACING, _LOOKS = 10, 8  # of an episode, every tenth step, eight times: neighbours in time are too much alike
+_SPACING, _MOMENTS = 10, 8  # of an episode, every tenth step, eight times: neighbours in time are too much alike
 
 
 def explore(world: World, key: PRNGKeyArray, pairs: int) -> Pairs:
@@ -52,10 +52,10 @@ def explore(world: World, key: PRNGKeyArray, pairs: int) -> Pairs:
 
     def episode(key: PRNGKeyArray) -> Pairs:
         key_start, key_play = jax.random.split(key)
-        steps = _SPACING * _LOOKS
+        steps = _SPACING * _MOMENTS
         states = play_from(world, random_policy(world), never, world.reset(key_start), key_play, steps).states
         chosen = [jax.tree.map(lambda leaf, i=i: leaf[i:steps:_SPACING], states) for i in (0, 1)]
         return Pairs(*(jax.vmap(world.observe)(part) for part in chosen))
 
-    episodes = jax.jit(jax.vmap(episode))(jax.random.split(key, -(-pairs // _LOOKS)))
+    episodes = jax.jit(jax.vmap(episode))(jax.random.split(key, -(-pairs // _MOMENTS)))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:pairs], episodes)

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,7 +49,8 @@ class Reproduce:
             return _theorem(self.out, self.json)
         rows, configs = self._rows()
         picture, data = (self.out / f"{self.what}.{ending}" for ending in ("png", "json"))
-        report = _payback(rows, configs, picture) if self.what == "sample-complexity" else self._curves(rows, picture)
+        special: dict[str, Any] = {"sample-complexity": partial(_payback, configs), "pixels": self._from_pixels}
+        report: dict[str, Any] = special.get(self.what, self._curves)(rows, picture)
         from cumulant.files import write_whole
 
         report |= {"seconds": {name: config["seconds"]["total_s"] for name, config in configs.items()}}
@@ -89,25 +91,20 @@ class Reproduce:
 
     def _curves(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
         """Draw curves; report each line's last point in each class."""
-        from cumulant.curves import BINS_STYLES, STYLES, draw_curves, draw_from_pixels, search_styles
-        from cumulant.results import curve, lines_of
-        from cumulant.suites import CLASSES
+        from cumulant.curves import BINS_STYLES, STYLES, draw_curves, search_styles
+        from cumulant.results import lines_of
 
-        lines = lines_of(rows)
-        ends: dict[str, Any] = {}
-        if self.what == "pixels":
-            measures = self._measures()
-            draw_from_pixels(picture, rows, _disentanglement(rows, measures))
-        else:
-            styles = {"fig4": STYLES, "fig5": BINS_STYLES, "dqn-search": search_styles(lines)}[self.what]
-            draw_curves(picture, rows, _TITLES[self.what], styles)
-        for line in lines:
-            found = {kind: curve(rows, line, kind) for kind in CLASSES}
-            ends[line] = {
-                "steps": int(found[CLASSES[0]].steps[-1]),
-                **{kind: [float(c[-1]) for c in points[1:]] for kind, points in found.items()},
-            }
-        return {"lines": ends} | ({"measures": measures} if self.what == "pixels" else {})
+        styles = {"fig4": STYLES, "fig5": BINS_STYLES, "dqn-search": search_styles(lines_of(rows))}[self.what]
+        draw_curves(picture, rows, _TITLES[self.what], styles)
+        return {"lines": _ends(rows)}
+
+    def _from_pixels(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
+        """Draw success with features true, learnt and entangled; report it, and the measures of the learnt ones."""
+        from cumulant.curves import draw_from_pixels
+
+        measures = self._measures()
+        draw_from_pixels(picture, rows, _disentanglement(rows, measures))
+        return {"lines": _ends(rows), "measures": measures}
 
     def _measures(self) -> dict[str, Any]:
         """What was measured of the features that parts have learnt."""
@@ -118,6 +115,21 @@ class Reproduce:
         return {folder.name: read_measures(folder) for folder in folders if (folder / "measures.json").exists()}
 
 
+def _ends(rows: "list[Row]") -> dict[str, Any]:
+    """Each line's last point in each class: mean, low, high."""
+    from cumulant.results import curve, lines_of
+    from cumulant.suites import CLASSES
+
+    ends: dict[str, Any] = {}
+    for line in lines_of(rows):
+        found = {kind: curve(rows, line, kind) for kind in CLASSES}
+        ends[line] = {
+            "steps": int(found[CLASSES[0]].steps[-1]),
+            **{kind: [float(c[-1]) for c in points[1:]] for kind, points in found.items()},
+        }
+    return ends
+
+
 def _disentanglement(rows: "list[Row]", measures: dict[str, Any]) -> dict[str, dict[int, float]]:
     """Each line's DCI disentanglement, seed by seed: as measured of learnt features, and computed of the others."""
     from cumulant.features import named_features
@@ -125,15 +137,19 @@ def _disentanglement(rows: "list[Row]", measures: dict[str, Any]) -> dict[str, d
     from cumulant.spriteworld import Spriteworld
 
     world = Spriteworld()
+
+    @cache  # the true features are the same whatever the seed
+    def of(name: str) -> float:
+        return disentanglement_of(named_features(name, len(world.feature_names)), world)
+
     scores = {part: {each["seed"]: each["disentanglement"] for each in seeds} for part, seeds in measures.items()}
     for line, name in {"ours": "true", "ours-entangled": "entangled:{seed}"}.items():
         seeds = sorted({row.seed for row in rows if row.line == line})
-        features = {seed: named_features(name.format(seed=seed), len(world.feature_names)) for seed in seeds}
-        scores[line] = {seed: disentanglement_of(features[seed], world) for seed in seeds}
+        scores[line] = {seed: of(name.format(seed=seed)) for seed in seeds}
     return scores
 
 
-def _payback(rows: "list[Row]", configs: dict[str, Any], picture: Path) -> dict[str, Any]:
+def _payback(configs: dict[str, Any], rows: "list[Row]", picture: Path) -> dict[str, Any]:
     from cumulant.curves import draw_payback
     from cumulant.results import break_even, paybacks
     from cumulant.suites import CLASSES
