@@ -4,6 +4,7 @@ Each has `encode`: frame [size, size, 3] → z [d], `decode`: z → image [size,
 frames. None of them sees an action, a reward or a state.
 """
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -36,10 +37,11 @@ def _convolutions(
 
 
 def _through(layers: list[eqx.nn.Conv2d], x: Float[Array, "c h w"]) -> Float[Array, "c2 h2 w2"]:
-    """All layers, with a nonlinearity between one and the next."""
+    """All layers, with a nonlinearity between one and the next, as precisely as their weights are."""
+    x = x.astype(layers[0].weight.dtype)
     for layer in layers[:-1]:
         x = jax.nn.leaky_relu(layer(x), 0.1)
-    return layers[-1](x)
+    return layers[-1](x).astype(jnp.float32)
 
 
 def _places(size: int, margin: float = 0.0) -> tuple[Float[Array, "1 size"], Float[Array, "size 1"]]:
@@ -56,11 +58,13 @@ class Keypoints(eqx.Module):
     """
 
     encoder: list[eqx.nn.Conv2d]
+    contrast: eqx.nn.GroupNorm  # of each map
     decoder: list[eqx.nn.Conv2d]
     size: int = eqx.field(static=True)
 
     _margin = 1 / 8  # of the frame, on each side of it
     _blob = 0.07
+    _contrast = 6.0  # of a map, in standard deviations, at first
     _motion = 5.0  # how much more a pixel counts that the action changed
 
     def __init__(self, size: int, latents: int, width: int, key: PRNGKeyArray):
@@ -68,14 +72,18 @@ class Keypoints(eqx.Module):
         key_encoder, key_decoder = jax.random.split(key)
         points = latents // 2
         self.encoder = _convolutions([3, width, width, width, points], [5] * 4, [2, 1, 1, 1], key_encoder)
+        contrast = eqx.nn.GroupNorm(points, points)  # each map by itself
+        self.contrast = eqx.tree_at(lambda norm: norm.weight, contrast, jnp.full(points, self._contrast))
         self.decoder = _convolutions([points, width, width, width, 3 * 4], [5] * 4, [1] * 4, key_decoder)
+        # An image that is blank at first: the noise of a random one would teach the points to stand still.
+        self.decoder[-1] = eqx.tree_at(lambda conv: conv.weight, self.decoder[-1], replace_fn=jnp.zeros_like)
         self.size = size
 
     def encode(self, frame: Frame) -> Float[Array, " d"]:
         """The keypoints' x and y: [size, size, 3] → [d]."""
         beyond = round(self._margin * self.size)
         image = jnp.pad(image_of(frame) - 0.5, ((beyond, beyond), (beyond, beyond), (0, 0)), "edge")
-        maps = _through(self.encoder, jnp.moveaxis(image, -1, 0))
+        maps = self.contrast(_through(self.encoder, jnp.moveaxis(image, -1, 0)))
         attention = jax.nn.softmax(maps.reshape(len(maps), -1)).reshape(maps.shape)
         x, y = _places(maps.shape[-1], beyond / self.size)
         return jnp.stack([(attention * x).sum((1, 2)), (attention * y).sum((1, 2))], axis=1).reshape(-1)
@@ -169,3 +177,12 @@ def _shared(first: tuple[Array, Array], second: tuple[Array, Array]) -> list[tup
 
 
 Autoencoder = Any  # Keypoints or Vae
+
+
+def in_half_precision(autoencoder: Autoencoder) -> Autoencoder:
+    """The same, for encoding alone: its convolutions in half precision, which a GPU's tensor cores are made for."""
+    return eqx.tree_at(lambda a: a.encoder, autoencoder, replace_fn=partial(jax.tree.map, _half))
+
+
+def _half(leaf: Any) -> Any:
+    return leaf.astype(jnp.float16) if eqx.is_inexact_array(leaf) else leaf

@@ -28,7 +28,7 @@ from cumulant.together import Together
 from cumulant.trials import Trials, few_shot, rows_of, zero_shot
 from cumulant.world import World
 
-TUNING_SEED = 1000  # of the tasks on which settings were searched; figures draw theirs with another
+TUNING_SEED = 1000  # of what settings were searched on: tasks, or a learner of features; figures have other seeds
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class Scale(Trials):
     def of(self, name: str) -> "Scale":
         """The scale of a part: a search has shorter runs, on tasks drawn with another seed."""
         if name in VAE_SEARCH:
-            return replace(self, seeds=self.seeds[:1])
+            return replace(self, seeds=(TUNING_SEED,))
+        if name in LEARNERS:
+            return replace(self, budgets=self.budgets[-1:])  # from frames, labelled steps and episodes take long
         if name not in DQN_SEARCH:
             return self
         steps = tuple(step for step in self.dqn_steps if step <= 200_000)

@@ -42,13 +42,17 @@ class FromPixels:
         return PixelSpriteworld(self.objects, look=self.look, size=self.size)
 
 
-_VAE = Represent("beta_vae", latents=10, updates=10_000)
+_VAE = Represent("beta_vae", latents=10, restarts=1, updates=10_000)
 LEARNERS = {
     "keypoints": FromPixels(Represent(), PRESETS["fast"], disguised=True),
-    "beta-vae": FromPixels(_VAE, PRESETS["fast"]),
-    "ada-gvae": FromPixels(replace(_VAE, learner="ada_gvae", updates=5_000), PRESETS["fast"]),  # as many frames
+    "beta-vae": FromPixels(replace(_VAE, width=64), PRESETS["fast"]),  # as the search has it
+    "ada-gvae": FromPixels(replace(_VAE, learner="ada_gvae", width=64), PRESETS["fast"]),
 }
-VAE_SEARCH = {f"beta-vae-{beta:g}": FromPixels(replace(_VAE, beta=beta)) for beta in (1.0, 4.0, 16.0)}
+VAE_SEARCH = {
+    f"beta-vae-{beta:g}-width-{width}": FromPixels(replace(_VAE, beta=beta, width=width, updates=6_000))
+    for beta in (0.25, 1.0, 4.0, 16.0)
+    for width in (32, 64)
+}
 VARIANTS = {
     "keypoints-4-objects": FromPixels(Represent(), objects=("square", "circle", "triangle", "star")),
     "keypoints-alike": FromPixels(Represent(), look="alike"),
@@ -104,7 +108,8 @@ def from_pixels(
                     other = replace(world, **change)
                     seen = measure(replace(encoder, world=other), jax.random.key(_JUDGE_SEED))
                     measured.setdefault("disguises", {})[words] = seen.rho
-                    rows += zero_shot(f"{name}: {words}", other, trials, gpi, library.weights_of, seed)
+                    fewer = replace(trials, episodes=trials.episodes // 4)
+                    rows += zero_shot(f"{name}: {words}", other, fewer, gpi, library.weights_of, seed)
             measured["independence"] = independence(audit(library, jax.random.key(_JUDGE_SEED), 32).moved)
             measured["free_play_s"] = last[0]
         measures.append(measured)

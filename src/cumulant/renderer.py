@@ -52,7 +52,7 @@ def textured(world: Spriteworld, size: int = 64) -> Look:
     """Sprites on smooth noise, brighter and darker than the plain background."""
     noise = np.random.default_rng(0).standard_normal((9, 9, 3)).astype(np.float32)
     cloth = jax.image.resize(jnp.asarray(noise), (size, size, 3), "bicubic")
-    return default_look(world)._replace(background=np.clip(rgb("#20242e") + 0.06 * np.asarray(cloth), 0, 1))
+    return default_look(world)._replace(background=jnp.clip(rgb("#20242e") + 0.06 * cloth, 0, 1))
 
 
 LOOKS = {"plain": default_look, "other-colours": other_colours, "alike": alike, "textured": textured}

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 from cumulant import store
-from cumulant.autoencoders import Autoencoder, Keypoints, Vae, image_of
+from cumulant.autoencoders import Autoencoder, Keypoints, Vae, image_of, in_half_precision
 from cumulant.cumulants import bin_index
 from cumulant.disentanglement import assignment, dci, mig, rank_correlations
 from cumulant.grounding import Grounding, check_labels, ground
@@ -37,7 +37,7 @@ class Represent:
     width: int = 32  # Channels of a layer.
     beta: float = 1.0  # Weight of a VAE's divergence.
     pairs: int = 65_536  # Pairs of frames, one action apart, seen in random play.
-    updates: int = 5_000  # Of the autoencoder.
+    updates: int = 3_000  # Of the autoencoder.
     batch: int = 64  # Pairs in an update.
     restarts: int = 2  # Autoencoders that are learnt; the one that reconstructs best is kept.
     learning_rate: float = 1e-3  # Of Adam; it rises from 0 at first, then falls as a cosine.
@@ -70,7 +70,8 @@ class Encoder(eqx.Module):
 
     def __call__(self, frame: UInt8[Array, "size size 3"]) -> Float[Array, " k"]:
         """[size, size, 3] → [k], in [0, 1] for unseen frames too."""
-        z = self.autoencoder.encode(frame)[self.kept]
+        swift = in_half_precision(self.autoencoder) if jax.default_backend() == "gpu" else self.autoencoder
+        z = swift.encode(frame)[self.kept]
         return jnp.clip((z - self.low) / (self.high - self.low), 0, 1)
 
     def imagine(self, frame: UInt8[Array, "size size 3"], f: Float[Array, " k"]) -> Float[Array, "size size 3"]:
