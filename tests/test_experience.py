@@ -26,6 +26,14 @@ def test_a_transition_goes_to_the_ring_of_the_rarest_feature_it_changed():
     np.testing.assert_array_equal(np.sort(replay.rings.action[1])[-2:], [6, 7])
 
 
+def test_what_changes_less_than_the_resolution_has_not_changed():
+    trembling = transitions([(1, 0.05)] * 3 + [(0.01, 0.02)] * 2)  # by a tenth of these
+    replay = add(empty(example(2), 30), trembling, stratified=True, resolution=0.01)
+    np.testing.assert_array_equal(replay.added, [3, 0, 2])
+    exact = add(empty(example(2), 30), trembling, stratified=True)
+    assert int(exact.added[-1]) == 0
+
+
 @given(st.sampled_from([1, 6, 40]), st.integers(0, 2**31), st.booleans())
 def test_nothing_is_lost_while_there_is_room(n, seed, stratified):
     changed = np.random.default_rng(seed).integers(2, size=(n, 2))

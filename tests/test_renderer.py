@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant.renderer import default_look, render
+from cumulant.renderer import LOOKS, default_look, render
 from cumulant.shapes import SHAPES
 from cumulant.spriteworld import Spriteworld, State
 
@@ -68,6 +68,16 @@ def test_other_looks_and_textures():
     texture = np.random.default_rng(0).random((64, 64, 3), np.float32)
     frame = render(world, scene((0.9, 0.1), (0.4, 0.5)), 64, default_look(world)._replace(background=texture))
     np.testing.assert_array_equal(np.asarray(frame)[0], colour(texture[0]))
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_every_look_can_be_had_inside_a_compiled_program(name):
+    world, look = Spriteworld(), LOOKS[name]
+    state = world.reset(jax.random.key(1))
+    frame = np.asarray(jax.jit(lambda state: render(world, state, 16, look(world, 16)))(state)).astype(int)
+    plain, alone = (np.asarray(render(world, state, 16, each)).astype(int) for each in (None, look(world, 16)))
+    assert np.abs(frame - alone).max() <= 1  # compiled and interpreted arithmetic may round apart
+    assert (np.abs(frame - plain).max() > 5) == (name != "plain")
 
 
 def test_batches_render_as_single_frames_do():

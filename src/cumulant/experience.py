@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+EXACT = 1e-6  # the resolution of features without noise
+
 
 class Transition(NamedTuple):
     """What free play learns from: [batch, ...] each."""
@@ -37,10 +39,13 @@ def empty(example: Any, capacity: int) -> Replay:
     return Replay(rings, jnp.zeros(k + 1, jnp.int32), jnp.zeros(k, jnp.int32))
 
 
-def add(replay: Replay, new: Any, stratified: bool) -> Replay:
-    """Put each transition into the ring of the rarest feature that it changed, or, unstratified, into all by turns."""
+def add(replay: Replay, new: Any, stratified: bool, resolution: float = EXACT) -> Replay:
+    """Put each transition into the ring of the rarest feature that it changed, or, unstratified, into all by turns.
+
+    A feature has changed if it did by more than its resolution.
+    """
     rings, capacity = replay.rings.action.shape
-    changed = jnp.abs(new.next_f - new.f) > 1e-6
+    changed = jnp.abs(new.next_f - new.f) > resolution
     changes = replay.changes + changed.sum(axis=0)
     rarity = jnp.where(changed, changes, jnp.iinfo(jnp.int32).max)
     ring = jnp.where(changed.any(axis=1), rarity.argmin(axis=1), rings - 1)

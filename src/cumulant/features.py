@@ -19,6 +19,7 @@ from cumulant.world import World
 if TYPE_CHECKING:
     from cumulant.representation import Encoder
 
+# Those that tremble, as learnt ones do, may have a `resolution`, too: the least change that is more than noise.
 Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
 
 

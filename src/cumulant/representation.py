@@ -80,6 +80,11 @@ class Encoder(eqx.Module):
         return jnp.clip(self.autoencoder.decode(z), 0, 1)
 
     @property
+    def resolution(self) -> float:
+        """The least change of a feature that is more than noise: about a pixel. Latents tremble when anything moves."""
+        return 1 / self.world.size
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What to call each feature: the coordinate that it is grounded to, or its number."""
         if self.grounding:
