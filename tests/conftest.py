@@ -8,7 +8,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_llv
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _compiled = tempfile.TemporaryDirectory(prefix="cumulant-tests-")  # removed when the first process ends
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.03"
 
 from dataclasses import dataclass
 from typing import NamedTuple

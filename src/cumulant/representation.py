@@ -64,6 +64,7 @@ class Encoder(eqx.Module):
     kept: Int[Array, " k"]
     low: Float[Array, " k"]
     high: Float[Array, " k"]
+    unfold: Float[Array, "d affine"]  # all latents from the features and a 1: copies follow what they copy
     grounding: Grounding | None  # what words mean, if frames were labelled
     world: PixelSpriteworld = eqx.field(static=True)
     settings: Represent = eqx.field(static=True)
@@ -74,10 +75,9 @@ class Encoder(eqx.Module):
         z = swift.encode(frame)[self.kept]
         return jnp.clip((z - self.low) / (self.high - self.low), 0, 1)
 
-    def imagine(self, frame: UInt8[Array, "size size 3"], f: Float[Array, " k"]) -> Float[Array, "size size 3"]:
-        """What the decoder makes of a frame whose features were f; the latents that are not kept stay as they are."""
-        z = self.autoencoder.encode(frame).at[self.kept].set(self.low + f * (self.high - self.low))
-        return jnp.clip(self.autoencoder.decode(z), 0, 1)
+    def imagine(self, f: Float[Array, " k"]) -> Float[Array, "size size 3"]:
+        """What the decoder makes of features: [k] → [size, size, 3]."""
+        return jnp.clip(self.autoencoder.decode(self.unfold @ jnp.append(f, 1)), 0, 1)
 
     @property
     def resolution(self) -> float:
@@ -121,7 +121,8 @@ class Encoder(eqx.Module):
             first = str(error).partition("\n")[0]
             raise Unreadable(f"{folder / 'config.json'} is not valid: {first}") from None
         grounding = Grounding(jnp.zeros(names, jnp.int32), jnp.zeros((names, 4)), k) if grounded else None
-        like = cls(blank, jnp.zeros(k, jnp.int32), jnp.zeros(k), jnp.ones(k), grounding, world, settings)
+        kept, unfold = jnp.zeros(k, jnp.int32), jnp.zeros((settings.latents, k + 1))
+        like = cls(blank, kept, jnp.zeros(k), jnp.ones(k), unfold, grounding, world, settings)
         return store.read(folder, like)
 
 
@@ -147,9 +148,10 @@ def represent(
     # A few frames may be far off where a sprite is hidden; they must not stretch the range for all others.
     low, high = np.quantile(z[:, kept], [0.002, 0.998], axis=0).astype(np.float32)
     high = np.maximum(high, low + 1e-6)
-    encoder = Encoder(
-        autoencoder, jnp.asarray(kept, jnp.int32), jnp.asarray(low), jnp.asarray(high), None, world, settings
-    )
+    features = np.append(np.clip((z[:, kept] - low) / (high - low), 0, 1), np.ones((len(z), 1)), axis=1)
+    unfold = np.linalg.lstsq(features, z, rcond=None)[0].T
+    index, low, high, unfold = jnp.asarray(kept, jnp.int32), *(jnp.asarray(a, jnp.float32) for a in (low, high, unfold))
+    encoder = Encoder(autoencoder, index, low, high, unfold, None, world, settings)
     report({"event": "kept", "latents": kept, "of": z.shape[1]})
     return grounded(encoder, key_label, labelled) if labelled else encoder
 

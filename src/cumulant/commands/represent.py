@@ -157,7 +157,7 @@ def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
     draw_frames(folder / "reconstructions.png", pairs, ["frame", "reconstruction"], "Frames that it has not seen")
     own, k = encoder(frames[0]), len(encoder.kept)
     wanted = jax.vmap(lambda i: jax.vmap(own.at[i].set)(jnp.linspace(0, 1, _COLUMNS)))(jnp.arange(k))
-    imagined = eqx.filter_jit(jax.vmap(jax.vmap(lambda f: encoder.imagine(frames[0], f))))(wanted)
+    imagined = eqx.filter_jit(lambda encoder, f: jax.vmap(jax.vmap(encoder.imagine))(f))(encoder, wanted)
     title = "One frame, each latent from 0 to 1, the others as they are"
     draw_frames(folder / "traversals.png", np.asarray(imagined), encoder.names, title)
     title = "Rank correlations on unseen frames"
