@@ -158,7 +158,7 @@ def test_every_factor_has_a_latent_of_its_own_and_no_other_is_kept(sight):
 def library(sight, tmp_path_factory):
     """The folder of a library that has played from frames, for a little while."""
     folder = tmp_path_factory.mktemp("represent") / "library"
-    given = ["--features", f"learnt:{sight}", "--env-steps", "1024", "--num-envs", "128", "--width", "16"]
+    given = ["--features", f"learnt:{sight}", "--env-steps", "1280", "--width", "16"]
     assert main(["pretrain", "--out", str(folder), *given]) == 0
     return folder
 
