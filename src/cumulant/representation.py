@@ -72,8 +72,7 @@ class Encoder(eqx.Module):
     def __call__(self, frame: UInt8[Array, "size size 3"]) -> Float[Array, " k"]:
         """[size, size, 3] → [k], in [0, 1] for unseen frames too."""
         swift = in_half_precision(self.autoencoder) if jax.default_backend() == "gpu" else self.autoencoder
-        z = swift.encode(frame)[self.kept]
-        return jnp.clip((z - self.low) / (self.high - self.low), 0, 1)
+        return _scaled(swift.encode(frame)[self.kept], self.low, self.high)
 
     def imagine(self, f: Float[Array, " k"]) -> Float[Array, "size size 3"]:
         """What the decoder makes of features: [k] → [size, size, 3]."""
@@ -126,6 +125,11 @@ class Encoder(eqx.Module):
         return store.read(folder, like)
 
 
+def _scaled(z: Any, low: Any, high: Any) -> Any:
+    """Latents by their range in the data, in [0, 1] for any: [..., k] → [..., k]."""
+    return ((z - low) / (high - low)).clip(0, 1)
+
+
 def represent(
     world: PixelSpriteworld,
     settings: Represent,
@@ -148,7 +152,7 @@ def represent(
     # A few frames may be far off where a sprite is hidden; they must not stretch the range for all others.
     low, high = np.quantile(z[:, kept], [0.002, 0.998], axis=0).astype(np.float32)
     high = np.maximum(high, low + 1e-6)
-    features = np.append(np.clip((z[:, kept] - low) / (high - low), 0, 1), np.ones((len(z), 1)), axis=1)
+    features = np.append(_scaled(z[:, kept], low, high), np.ones((len(z), 1)), axis=1)
     unfold = np.linalg.lstsq(features, z, rcond=None)[0].T
     index, low, high, unfold = jnp.asarray(kept, jnp.int32), *(jnp.asarray(a, jnp.float32) for a in (low, high, unfold))
     encoder = Encoder(autoencoder, index, low, high, unfold, None, world, settings)
