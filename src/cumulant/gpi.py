@@ -81,6 +81,17 @@ def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) ->
     return Policy(lambda obs: (), act)
 
 
+def at_worst(f: Float[Array, " k"], w: Float[Array, "k m"], resolution: float) -> Float[Array, " k"]:
+    """Features that are known to a resolution alone, each where it would be worth least: [k] → [k].
+
+    So a goal counts as reached only where there is no doubt. At an edge of it, an agent would stand still, a hair
+    outside of what it believes to have reached.
+    """
+    possible = jnp.clip(jnp.stack([f, f - resolution, f + resolution]), 0, 1)
+    worth = (w * phi(possible, w.shape[-1])).sum(axis=2)  # [3, k]
+    return jnp.take_along_axis(possible, worth.argmin(axis=0)[None], axis=0)[0]
+
+
 class Commitment(NamedTuple):
     """What committed GPI pursues: a clause, one of its features, and the policy for it."""
 
@@ -101,12 +112,22 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
     """
     conditions = w.max(axis=2) > 0  # [c, k]
     highest = jnp.maximum(w.max(axis=2), 1e-6)
+    resolution = getattr(features, "resolution", 0.0)
+
+    def seen(f: Float[Array, " k"], w: Float[Array, "c k m"]) -> tuple[Array, Array]:
+        """What each feature is worth to each clause [c, k], and every policy's value for it [c, k, m, a]."""
+        return (w * phi(f, w.shape[-1])).sum(axis=2), own_values(network(f), w)
 
     def assess(obs: Array) -> tuple[Array, Array]:
         """Which features still miss their goals [c, k], and every policy's value for them [c, k, m, a]."""
         f = features(obs)
-        at_goal = (w * phi(f, w.shape[-1])).sum(axis=2) >= 0.99 * highest
-        return conditions & ~at_goal, own_values(network(f), w)
+        if resolution:
+            clauses = w[:, None]
+            each = jax.vmap(lambda clause: seen(at_worst(f, clause[0], resolution), clause))(clauses)
+            worth, q = jax.tree.map(lambda leaf: leaf[:, 0], each)
+        else:
+            worth, q = seen(f, w)
+        return conditions & (worth < 0.99 * highest), q
 
     def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
         value = q.max(axis=(2, 3)) / highest  # [c, k]; 1 for a goal held for ever

@@ -37,9 +37,9 @@ class Represent:
     width: int = 32  # Channels of a layer.
     beta: float = 1.0  # Weight of a VAE's divergence.
     pairs: int = 65_536  # Pairs of frames, one action apart, seen in random play.
-    updates: int = 3_000  # Of the autoencoder.
+    updates: int = 5_000  # Of the autoencoder.
     batch: int = 64  # Pairs in an update.
-    restarts: int = 2  # Autoencoders that are learnt; the one that reconstructs best is kept.
+    restarts: int = 3  # Autoencoders that are learnt; the one that reconstructs best is kept.
     learning_rate: float = 1e-3  # Of Adam; it rises from 0 at first, then falls as a cosine.
 
     def __post_init__(self) -> None:
