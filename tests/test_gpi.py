@@ -1,12 +1,16 @@
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from cumulant.cumulants import phi
+from cumulant.evaluation import outcomes
 from cumulant.features import true_features
-from cumulant.gpi import committed_gpi, gpe, plain_gpi, weights
+from cumulant.gpi import Gpi, at_worst, committed_gpi, gpe, plain_gpi, weights
 from cumulant.language import parse
 from cumulant.library import Library
 from cumulant.policy import play
@@ -85,3 +89,40 @@ def test_committed_gpi_does_not_mind_the_scale_of_a_reward():
     starts = jax.random.split(jax.random.key(0), 20)
     run = jax.jit(jax.vmap(lambda key, w: play(library.world, library.policy(w), never, key).actions, (0, None)))
     np.testing.assert_array_equal(run(starts, w), run(starts, 2.0**-6 * w))
+
+
+@given(arrays(int, 4, elements=st.integers(0, 999)), arrays(int, (4, 3), elements=st.integers(-1, 2)))
+def test_in_doubt_a_feature_is_where_it_is_worth_least(thousandths, w):
+    f, resolution = (thousandths / 999).astype(np.float32), 1 / 64
+    worst = np.asarray(at_worst(jnp.asarray(f), jnp.asarray(w, float), resolution))
+    assert (np.abs(worst - f) <= resolution + 1e-6).all()
+    assert (np.clip(worst, 0, 1) == worst).all()
+    worth = lambda f: (w * np.asarray(phi(jnp.asarray(f), 3))).sum(axis=1)  # noqa: E731
+    for other in (f, np.clip(f - np.float32(resolution), 0, 1), np.clip(f + np.float32(resolution), 0, 1)):
+        assert (worth(worst) <= worth(other)).all()
+    certain = worth(worst) == worth(f)
+    np.testing.assert_array_equal(worst[certain], f[certain])
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Coordinates seen a little too far to the right and to the top."""
+
+    resolution: float
+
+    def __call__(self, obs):
+        return jnp.clip(obs + 0.012, 0, 1)
+
+
+def test_features_a_little_off_reach_goals_if_their_resolution_is_known():
+    """Otherwise the agent stops at the edge of a goal, where it believes to have reached it."""
+    library = Library.load()
+    table = jnp.asarray(parse("square top right and circle middle").table())[None]
+    starts = jax.random.split(jax.random.key(0), (1, 128))
+
+    def success(resolution):
+        gpi = Gpi(library.network, Beside(resolution))
+        return float(outcomes(library.world, gpi, table, jax.vmap(library.weights_of)(table), starts)[0].mean())
+
+    assert success(1 / 64) > 0.98
+    assert success(0.0) < 0.9

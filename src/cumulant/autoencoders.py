@@ -48,6 +48,7 @@ def _convolved(layer: eqx.nn.Conv2d, x: Float[Array, "c h w"]) -> Float[Array, "
     """What the layer gives. On a CPU channels come last meanwhile: in a compiled loop that is five times as fast."""
     if jax.default_backend() != "cpu":
         return layer(x)
+    assert layer.bias is not None
     order = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     last, weight = jnp.moveaxis(x, 0, -1)[None], jnp.transpose(layer.weight, (2, 3, 1, 0))
     y = jax.lax.conv_general_dilated(last, weight, layer.stride, "SAME", dimension_numbers=order)
