@@ -8,6 +8,8 @@ from cumulant.cli import main
 from cumulant.experiments import FIGURES
 from cumulant.suites import CLASSES
 
+RECORDED = Path(__file__).parent.parent / "results"
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
@@ -66,12 +68,20 @@ def test_a_folder_of_other_settings_and_unknown_parts_are_refused(out, capsys):
 
 
 def test_the_recorded_results_are_what_their_rows_give(tmp_path):
-    recorded = Path(__file__).parent.parent / "results"
-    for name in ("fig4", "fig5", "sample-complexity", "dqn-search"):
-        before = json.loads((recorded / f"{name}.json").read_text())
-        shutil.copytree(recorded / "runs", tmp_path / name / "runs")
+    for name in ("fig4", "fig5", "sample-complexity", "dqn-search", "pixels"):
+        before = json.loads((RECORDED / f"{name}.json").read_text())
+        shutil.copytree(RECORDED / "runs", tmp_path / name / "runs")
         assert main(["reproduce", name, "--redraw", "--out", str(tmp_path / name)]) == 0
         assert json.loads((tmp_path / name / f"{name}.json").read_text()) == before
+
+
+def test_the_recorded_library_solves_phrases_from_frames(tmp_path, capsys):
+    given = ["--out", str(tmp_path), "--episodes", "8", "--json"]
+    assert main(["demo", "--library", str(RECORDED / "runs/keypoints/library-0"), *given]) == 0
+    phrases = json.loads(capsys.readouterr().out)["zero_shot"]
+    assert len(phrases) == 3
+    assert min(phrase["success"] for phrase in phrases) > 0.8, phrases
+    assert {path.name for path in tmp_path.iterdir()} == {"demo.gif", "demo.png"}
 
 
 def test_every_part_of_every_figure_is_known():

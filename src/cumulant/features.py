@@ -19,7 +19,7 @@ from cumulant.world import World
 if TYPE_CHECKING:
     from cumulant.representation import Encoder
 
-# Those that tremble, as learnt ones do, may have a `resolution`, too: the least change that is more than noise.
+# Those that tremble, as learnt ones do, may have a `resolution`, too: how far off they may be.
 Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
 
 

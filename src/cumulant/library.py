@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
@@ -185,8 +186,9 @@ def encoder_folder(library: Path) -> Path:
 
 
 def _blank(library: Library) -> Network:
+    """The network's shapes."""
     number = number_of(library.features, library.world)
-    return make_network(library.config, number, library.world.num_actions, jax.random.key(0))
+    return eqx.filter_eval_shape(make_network, library.config, number, library.world.num_actions, jax.random.key(0))
 
 
 def _as_stored(world: dict[str, Any]) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class Encoder(eqx.Module):
             k, grounded, names = int(info["kept"]), info["grounded"], len(world.feature_names)
             if not 1 <= k <= settings.latents:
                 raise ValueError(f"{k} of {settings.latents} latents cannot be kept")
-            blank = _autoencoder(world, settings, jax.random.key(0))
+            blank = eqx.filter_eval_shape(_autoencoder, world, settings, jax.random.key(0))
         except (KeyError, TypeError, ValueError) as error:
             first = str(error).partition("\n")[0]
             raise Unreadable(f"{folder / 'config.json'} is not valid: {first}") from None
@@ -231,8 +231,11 @@ def _best(
     report: Callable[[dict[str, Any]], None],
 ) -> Autoencoder:
     """Of several autoencoders, learnt one after the other by the same program, the one that reconstructs best."""
-    optimiser, static = _optimiser(settings), eqx.filter(_autoencoder(world, settings, key), eqx.is_array, inverse=True)
+    shapes = eqx.filter_eval_shape(_autoencoder, world, settings, key)
+    static = eqx.filter(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct), inverse=True)
+    optimiser = _optimiser(settings)
 
+    @jax.jit
     def start(key: PRNGKeyArray) -> _Learning:
         weights = eqx.filter(_autoencoder(world, settings, key), eqx.is_array)
         return _Learning(weights, optimiser.init(weights), key, jnp.zeros(()))

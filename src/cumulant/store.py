@@ -44,7 +44,7 @@ def read_info(folder: Path) -> dict[str, Any]:
 
 
 def read(folder: Path, like: Tree) -> Tree:
-    """A pytree like `like`, with the arrays of the folder."""
+    """A pytree like `like`, of arrays or merely of their shapes, with the arrays of the folder."""
     path = folder / "weights.safetensors"
     try:
         data = path.read_bytes()
@@ -56,26 +56,26 @@ def read(folder: Path, like: Tree) -> Tree:
         stored = safetensors.numpy.load(data)
     except safetensors.SafetensorError as error:
         raise Unreadable(f"{path} cannot be read: {error}") from None
-    wanted = _named(like)
+    leaves, structure = jax.tree.flatten(like)
+    wanted = {str(i): jax.eval_shape(_plain, leaf) for i, leaf in enumerate(leaves) if _is_array(leaf)}
     if {name: (a.shape, a.dtype) for name, a in stored.items()} != {n: (a.shape, a.dtype) for n, a in wanted.items()}:
         raise Unreadable(f"{path} holds other arrays than its config.json describes")
-    leaves, structure = jax.tree.flatten(like)
-    filled = []
-    for i, leaf in enumerate(leaves):
-        if not eqx.is_array(leaf):
-            filled.append(leaf)
-        elif jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            filled.append(jax.random.wrap_key_data(jnp.asarray(stored[str(i)])))
-        else:
-            filled.append(jnp.asarray(stored[str(i)]))
-    return jax.tree.unflatten(structure, filled)
+    for i, array in stored.items():
+        is_key = jnp.issubdtype(leaves[int(i)].dtype, jax.dtypes.prng_key)
+        leaves[int(i)] = jax.random.wrap_key_data(jnp.asarray(array)) if is_key else jnp.asarray(array)
+    return jax.tree.unflatten(structure, leaves)
 
 
 def _named(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a pytree, by their place among its leaves; random keys as plain numbers."""
-    arrays = {}
-    for i, leaf in enumerate(jax.tree.leaves(tree)):
-        if eqx.is_array(leaf):
-            is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            arrays[str(i)] = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-    return arrays
+    """The arrays of a pytree, by their place among its leaves."""
+    leaves = enumerate(jax.tree.leaves(tree))
+    return {str(i): np.asarray(_plain(leaf)) for i, leaf in leaves if _is_array(leaf)}
+
+
+def _is_array(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _plain(array: Any) -> Any:
+    """The array, or, of random keys, their numbers."""
+    return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
