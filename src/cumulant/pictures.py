@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray, UInt8
+from jaxtyping import Array, PRNGKeyArray, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
 from cumulant.evaluation import PolicyMaker, attempt, tables_of
@@ -46,9 +46,14 @@ def film_of(world: Any, caption: str, episodes: Play) -> Film:
     """The first of several episodes (a leading axis) that did not begin in its goal."""
     chosen = int(np.argmax(np.asarray(episodes.steps) > 0))
     shown = int(episodes.steps[chosen]) + 1
-    states = jax.tree.map(lambda leaf: leaf[chosen, :shown], episodes.states)
-    frames = jax.vmap(partial(render, world, size=_SIZE))(states)
+    states = jax.tree.map(lambda leaf: leaf[chosen], episodes.states)
+    frames = _drawn(world, states)[:shown]
     return Film(caption, np.asarray(frames), bool(episodes.success[chosen]))
+
+
+@eqx.filter_jit
+def _drawn(world: Any, states: Any) -> UInt8[Array, "t size size 3"]:
+    return jax.vmap(partial(render, world, size=_SIZE))(states)
 
 
 def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
