@@ -111,7 +111,8 @@ def draw_from_pixels(path: Path, rows: Sequence[Row], scores: dict[str, dict[int
             success = {seed: np.mean([r.success for r in _last(rows, line) if r.seed == seed]) for seed in scores[line]}
             right.plot(list(scores[line].values()), list(success.values()), markersize=7, **looks)
     left.set_xticks(range(len(CLASSES)), [kind.replace("_", ",\n") for kind in CLASSES])
-    left.set(ylabel="success within 100 steps,\nfrom 50,000 labelled steps", ylim=(-0.03, 1.05))
+    labelled = max(row.steps for row in rows)
+    left.set(ylabel=f"success within 100 steps,\nfrom {labelled:,} labelled steps", ylim=(-0.03, 1.05))
     left.grid(alpha=0.25, axis="y")
     right.set(
         xlabel="DCI disentanglement", ylabel="mean success over the classes", xlim=(-0.03, 1.05), ylim=(-0.03, 1.05)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-EXACT = 1e-6  # the resolution of features without noise
+_ROUNDING = 1e-6  # what arithmetic alone may change
 
 
 class Transition(NamedTuple):
@@ -39,13 +39,13 @@ def empty(example: Any, capacity: int) -> Replay:
     return Replay(rings, jnp.zeros(k + 1, jnp.int32), jnp.zeros(k, jnp.int32))
 
 
-def add(replay: Replay, new: Any, stratified: bool, resolution: float = EXACT) -> Replay:
+def add(replay: Replay, new: Any, stratified: bool, resolution: float = 0.0) -> Replay:
     """Put each transition into the ring of the rarest feature that it changed, or, unstratified, into all by turns.
 
     A feature has changed if it did by more than its resolution.
     """
     rings, capacity = replay.rings.action.shape
-    changed = jnp.abs(new.next_f - new.f) > resolution
+    changed = jnp.abs(new.next_f - new.f) > max(resolution, _ROUNDING)
     changes = replay.changes + changed.sum(axis=0)
     rarity = jnp.where(changed, changes, jnp.iinfo(jnp.int32).max)
     ring = jnp.where(changed.any(axis=1), rarity.argmin(axis=1), rings - 1)

@@ -181,7 +181,7 @@ def _gpi(name: str, world: World, scale: Scale, method: Method) -> tuple[list[Ro
 def _from_pixels(
     folder: Path, name: str, world: World, scale: Scale, what: FromPixels
 ) -> tuple[list[Row], dict[str, float]]:
-    return from_pixels(name, replace(scale, budgets=scale.budgets[-1:]), scale.seeds, what, folder)
+    return from_pixels(name, scale, scale.seeds, what, folder)
 
 
 def _dqn(name: str, world: World, scale: Scale, config: dqn.Dqn) -> tuple[list[Row], dict[str, float]]:

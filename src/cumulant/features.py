@@ -19,8 +19,12 @@ from cumulant.world import World
 if TYPE_CHECKING:
     from cumulant.representation import Encoder
 
-# Those that tremble, as learnt ones do, may have a `resolution`, too: how far off they may be.
 Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
+
+
+def resolution_of(features: Features) -> float:
+    """How far off features may be: those that tremble, as learnt ones do, have a `resolution`; others are exact."""
+    return getattr(features, "resolution", 0.0)
 
 
 def number_of(features: Features, world: World) -> int:

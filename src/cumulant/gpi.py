@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.cumulants import phi
-from cumulant.features import Features
+from cumulant.features import Features, resolution_of
 from cumulant.networks import Network
 from cumulant.policy import Policy
 from cumulant.world import World
@@ -81,15 +81,30 @@ def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) ->
     return Policy(lambda obs: (), act)
 
 
+def doubt(features: Features, bins: int) -> float:
+    """How far off features may be: their resolution, or less where bins are so narrow that none would be certain."""
+    return min(resolution_of(features), 1 / (4 * bins))
+
+
 def at_worst(f: Float[Array, " k"], w: Float[Array, "k m"], resolution: float) -> Float[Array, " k"]:
     """Features that are known to a resolution alone, each where it would be worth least: [k] → [k].
 
-    So a goal counts as reached only where there is no doubt. At an edge of it, an agent would stand still, a hair
-    outside of what it believes to have reached.
+    So a goal counts as reached only where there is no doubt. Without it, an agent would stand still a hair outside of
+    what it believes to have reached.
     """
+    if not resolution:
+        return f
     possible = jnp.clip(jnp.stack([f, f - resolution, f + resolution]), 0, 1)
     worth = (w * phi(possible, w.shape[-1])).sum(axis=2)  # [3, k]
     return jnp.take_along_axis(possible, worth.argmin(axis=0)[None], axis=0)[0]
+
+
+def in_doubt(
+    network: Network, f: Float[Array, " k"], clause: Float[Array, "k m"], resolution: float
+) -> tuple[Float[Array, " k"], Float[Array, "k m a"]]:
+    """What each feature is worth to a clause, and every policy's value for its part of it, both at worst."""
+    f = at_worst(f, clause, resolution)
+    return (clause * phi(f, clause.shape[1])).sum(axis=1), own_values(network(f), clause[None])[0]
 
 
 class Commitment(NamedTuple):
@@ -112,21 +127,12 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
     """
     conditions = w.max(axis=2) > 0  # [c, k]
     highest = jnp.maximum(w.max(axis=2), 1e-6)
-    resolution = getattr(features, "resolution", 0.0)
-
-    def seen(f: Float[Array, " k"], w: Float[Array, "c k m"]) -> tuple[Array, Array]:
-        """What each feature is worth to each clause [c, k], and every policy's value for it [c, k, m, a]."""
-        return (w * phi(f, w.shape[-1])).sum(axis=2), own_values(network(f), w)
+    resolution = doubt(features, w.shape[2])
 
     def assess(obs: Array) -> tuple[Array, Array]:
         """Which features still miss their goals [c, k], and every policy's value for them [c, k, m, a]."""
         f = features(obs)
-        if resolution:
-            clauses = w[:, None]
-            each = jax.vmap(lambda clause: seen(at_worst(f, clause[0], resolution), clause))(clauses)
-            worth, q = jax.tree.map(lambda leaf: leaf[:, 0], each)
-        else:
-            worth, q = seen(f, w)
+        worth, q = jax.vmap(lambda clause: in_doubt(network, f, clause, resolution))(w)
         return conditions & (worth < 0.99 * highest), q
 
     def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
@@ -184,8 +190,8 @@ class Gpi(eqx.Module):
         """What was in mind when acting on an observation; `memory` is the policy's after it acted."""
         f = self.features(obs)
         if isinstance(memory, Commitment):
-            values = own_values(self.network(f), w)[memory.clause].max(axis=2)
-            return Thought(memory.clause, memory.feature, memory.bin, values)
+            _, q = in_doubt(self.network, f, w[memory.clause], doubt(self.features, w.shape[2]))
+            return Thought(memory.clause, memory.feature, memory.bin, q.max(axis=2))
         values = all_values(self.network(f), w, phi(f, w.shape[-1])).max(axis=3)
         clause, feature, bin = jnp.unravel_index(values.argmax(), values.shape)
         return Thought(clause, feature, bin, values[clause])

@@ -87,9 +87,7 @@ def from_pixels(
         world, encoder_folder = what.world, folder / f"encoder-{seed}"
         encoder = represent(world, what.represent, seed, report=lambda metrics: note("represent_s", metrics))
         encoder.save(encoder_folder)
-        judged = measure(encoder, jax.random.key(_JUDGE_SEED))
-        measured = judged._asdict() | {"latent": judged.latent.tolist(), "correlations": judged.correlations.tolist()}
-        measured |= {"seed": seed, "represent_s": last[0]}
+        measured = measure(encoder, jax.random.key(_JUDGE_SEED)).plain() | {"seed": seed, "represent_s": last[0]}
         if what.free_play:
             library = pretrain(
                 world,

@@ -1,6 +1,6 @@
 """Spriteworld seen as frames, and the frames of a play without reward or purpose, from which features are learnt."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import jax
@@ -29,12 +29,12 @@ class PixelSpriteworld(Spriteworld):
 
     def observe(self, state: State) -> UInt8[Array, "size size 3"]:
         """The frame, and nothing else."""
-        return render(self, state, self.size, LOOKS[self.look](self, self.size))
+        return render(self, state, self.size)
 
     @property
     def seen_through(self) -> Spriteworld:
         """The same world, where the coordinates are seen."""
-        return Spriteworld(self.objects, self.step_size, self.drag_ratio, self.half_extent, self.max_steps)
+        return Spriteworld(**{field.name: getattr(self, field.name) for field in fields(Spriteworld)})
 
 
 class Pairs(NamedTuple):

@@ -59,8 +59,11 @@ LOOKS = {"plain": default_look, "other-colours": other_colours, "alike": alike, 
 
 
 def render(world: Spriteworld, state: State, size: int = 64, look: Look | None = None) -> UInt8[Array, "size size 3"]:
-    """An RGB frame, row 0 at the top: State → [size, size, 3]. The object that a drag would take lies above."""
-    look = jax.tree.map(jnp.asarray, look or default_look(world))
+    """An RGB frame, row 0 at the top: State → [size, size, 3]. The object that a drag would take lies above.
+
+    The look is the world's own, where it has one.
+    """
+    look = jax.tree.map(jnp.asarray, look or LOOKS[getattr(world, "look", "plain")](world, size))
     centres = (jnp.arange(size) + 0.5) / size
     x, y = centres[None, :], 1 - centres[:, None]
     frame = jnp.broadcast_to(look.background, (size, size, 3))

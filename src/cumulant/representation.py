@@ -189,6 +189,10 @@ class Measures(NamedTuple):
     kept: int  # latents
     correlations: Float[np.ndarray, "d k"]  # of every latent kept with every factor
 
+    def plain(self) -> dict[str, Any]:
+        """The same without arrays, for JSON."""
+        return self._asdict() | {"latent": self.latent.tolist(), "correlations": self.correlations.tolist()}
+
 
 def measure(encoder: Encoder, key: PRNGKeyArray, frames: int = 2000) -> Measures:
     """Judge an encoder by the true state, on frames of random starts."""
@@ -305,7 +309,7 @@ def importance(
     """How much worse the frames are reconstructed with a latent of another frame, as a share of the error: [d]."""
     shuffled = np.tile(z, (z.shape[1], 1, 1))  # [d, n, d]
     for j, other in enumerate(shuffled):
-        other[:, j] = np.roll(z[:, j], 1)
+        other[:, j] = np.roll(z[:, j], len(z) // 2)  # far off: the frames of an episode lie side by side
     return np.array([misfit(autoencoder, frames, other) for other in shuffled]) / misfit(autoencoder, frames, z) - 1
 
 

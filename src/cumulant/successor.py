@@ -11,8 +11,8 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cumulant.cumulants import phi
-from cumulant.experience import EXACT, Replay, Transition, add, empty, sample
-from cumulant.features import Features, number_of
+from cumulant.experience import Replay, Transition, add, empty, sample
+from cumulant.features import Features, number_of, resolution_of
 from cumulant.networks import GoalConditioned, Network, SharedTrunk
 from cumulant.world import Episodes, World, advance, begin
 
@@ -167,7 +167,7 @@ def collect(world: World, config: FreePlay, features: Features, training: Traini
     if config.switch_every:
         switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
     policy = jnp.where(switch[:, None], _random_policies(config, f.shape[1], key_policy), training.policy)
-    replay = add(training.replay, transition, config.stratified, getattr(features, "resolution", EXACT))
+    replay = add(training.replay, transition, config.stratified, resolution_of(features))
     return training._replace(replay=replay, episodes=episodes, f=f, policy=policy)
 
 

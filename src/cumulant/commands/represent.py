@@ -88,10 +88,7 @@ class RepresentCommand:
         except ValueError as error:
             raise BadInput(str(error)) from None
         measures = measure(encoder, jax.random.fold_in(key_of(_JUDGED_SEED), self.seed))
-        judged = _as_json(encoder, measures) | {
-            "compile_s": reporter.compile_seconds,
-            "train_s": reporter.train_seconds,
-        }
+        judged = measures.plain() | {"compile_s": reporter.compile_seconds, "train_s": reporter.train_seconds}
         with tempfile.TemporaryDirectory(dir=self.out, prefix=".represent.") as name:
             folder = Path(name)
             encoder.save(folder)
@@ -119,8 +116,8 @@ class RepresentCommand:
             raise BadInput(f"{self.out} already holds an encoder: overwrite it with --force")
 
     def _tell(self, encoder: "Encoder", judged: dict[str, Any]) -> None:
-        told = {factor: "none" if latent is None else str(latent) for factor, latent in judged["latent"].items()}
-        rows = [[factor, told[factor], f"{rho:.3f}"] for factor, rho in judged["rho"].items()]
+        told = zip(judged["rho"].items(), judged["latent"], strict=True)
+        rows = [[factor, "none" if latent < 0 else str(latent), f"{rho:.3f}"] for (factor, rho), latent in told]
         title = f"{judged['kept']} of {encoder.settings.latents} latents kept; rank correlations on unseen frames"
         print_table(title, ["factor", "latent", "|ρ|"], rows)
         scores = ", ".join(f"{name} {judged[name]:.2f}" for name in ("disentanglement", "completeness", "mig"))
@@ -130,13 +127,6 @@ class RepresentCommand:
             k = len(encoder.world.feature_names)
             print(f"Words mean nothing here: {judged['kept']} latents are too few for {k} coordinates.")
         print(f"Next: cumulant pretrain --features learnt:{self.out} --out my-library")
-
-
-def _as_json(encoder: "Encoder", measures: "Measures") -> dict[str, Any]:
-    """The measures, and the latent that tells each factor best where none may tell two."""
-    kept = encoder.kept.tolist()
-    latent = {factor: kept[i] if i >= 0 else None for factor, i in zip(measures.rho, measures.latent, strict=True)}
-    return measures._asdict() | {"latent": latent, "correlations": measures.correlations.tolist()}
 
 
 def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -49,8 +50,9 @@ class Reproduce:
             return _theorem(self.out, self.json)
         rows, configs = self._rows()
         picture, data = (self.out / f"{self.what}.{ending}" for ending in ("png", "json"))
-        special: dict[str, Any] = {"sample-complexity": partial(_payback, configs), "pixels": self._from_pixels}
-        report: dict[str, Any] = special.get(self.what, self._curves)(rows, picture)
+        special: dict[str, Any] = {"sample-complexity": _payback, "pixels": _from_pixels}
+        draw = partial(special[self.what], configs) if self.what in special else self._curves
+        report: dict[str, Any] = draw(rows, picture)
         from cumulant.files import write_whole
 
         report |= {"seconds": {name: config["seconds"]["total_s"] for name, config in configs.items()}}
@@ -98,21 +100,28 @@ class Reproduce:
         draw_curves(picture, rows, _TITLES[self.what], styles)
         return {"lines": _ends(rows)}
 
-    def _from_pixels(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
-        """Draw success with features true, learnt and entangled; report it, and the measures of the learnt ones."""
-        from cumulant.curves import draw_from_pixels
 
-        measures = self._measures()
-        draw_from_pixels(picture, rows, _disentanglement(rows, measures))
-        return {"lines": _ends(rows), "measures": measures}
+def _from_pixels(configs: dict[str, Any], rows: "list[Row]", picture: Path) -> dict[str, Any]:
+    """Draw success with features true, learnt and entangled; report it, and how disentangled all of them are."""
+    from cumulant.curves import draw_from_pixels
 
-    def _measures(self) -> dict[str, Any]:
-        """What was measured of the features that parts have learnt."""
-        from cumulant.experiments import FIGURES
-        from cumulant.pixel_experiments import read_measures
+    measures = _measures(picture.parent, configs)
+    scores = _disentanglement(rows, measures)
+    draw_from_pixels(picture, rows, scores)
+    rounded = {line: {seed: round(score, 4) for seed, score in seeds.items()} for line, seeds in scores.items()}
+    return {"lines": _ends(rows), "measures": measures, "disentanglement": rounded}
 
-        folders = [self.out / "runs" / name for name in FIGURES[self.what]]
+
+def _measures(out: Path, parts: Iterable[str]) -> dict[str, Any]:
+    """What was measured of the features that parts have learnt."""
+    from cumulant.pixel_experiments import read_measures
+    from cumulant.store import Unreadable
+
+    folders = [out / "runs" / name for name in parts]
+    try:
         return {folder.name: read_measures(folder) for folder in folders if (folder / "measures.json").exists()}
+    except Unreadable as error:
+        raise BadInput(str(error)) from None
 
 
 def _ends(rows: "list[Row]") -> dict[str, Any]:
