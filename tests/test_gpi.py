@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -10,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from cumulant.cumulants import phi
 from cumulant.evaluation import outcomes
 from cumulant.features import true_features
-from cumulant.gpi import Gpi, at_worst, committed_gpi, gpe, plain_gpi, weights
+from cumulant.gpi import Gpi, at_worst, committed_gpi, doubt, gpe, plain_gpi, weights
 from cumulant.language import parse
 from cumulant.library import Library
 from cumulant.policy import play
@@ -102,6 +103,14 @@ def test_in_doubt_a_feature_is_where_it_is_worth_least(thousandths, w):
         assert (worth(worst) <= worth(other)).all()
     certain = worth(worst) == worth(f)
     np.testing.assert_array_equal(worst[certain], f[certain])
+
+
+@pytest.mark.parametrize("bins", [2, 3, 9, 30])
+def test_every_bin_has_a_place_without_doubt_however_coarse_the_features(bins):
+    f, resolution = jnp.linspace(0, 1, 1000), doubt(Beside(1 / 16), bins)
+    for j in range(bins):
+        w = jnp.tile(jax.nn.one_hot(j, bins), (1000, 1))
+        assert float((w * phi(at_worst(f, w, resolution), bins)).sum(axis=1).max()) == 1
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """From frames to goals by way of an encoder: more latents than coordinates, in another order, some of them flipped."""
 
 import dataclasses
+import inspect
 import json
 import shutil
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,16 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant import representation
+from cumulant import pixel_experiments, representation
 from cumulant.cli import main
 from cumulant.features import number_of
 from cumulant.freeplay import pretrain
 from cumulant.gpi import Gpi
 from cumulant.library import Library
+from cumulant.pixel_experiments import FromPixels, from_pixels, read_measures
 from cumulant.pixels import PixelSpriteworld
 from cumulant.regression import collect_labelled
+from cumulant.representation import Represent
 from cumulant.store import Unreadable
 from cumulant.successor import FreePlay, make_network, start, train
+from cumulant.trials import Trials
 from cumulant.web.repertoire import world_of
 from cumulant.web.theatre import Theatre
 from sight import ORDER, Sight, sight
@@ -225,3 +230,22 @@ def test_a_library_without_words_refuses_them_in_one_line(few, tmp_path, capsys)
         said = capsys.readouterr().err
         assert message in said
         assert said.count("\n") == 1
+
+
+def test_an_experiment_from_pixels_has_every_line_measure_and_library(encoder, library, tmp_path, monkeypatch):
+    """But for the learning, which has tests of its own."""
+    monkeypatch.setattr(pixel_experiments, "represent", lambda world, settings, seed, report: encoder)
+    monkeypatch.setattr(pixel_experiments, "pretrain", lambda world, config, seed, features, report: library)
+    quickly = partial(inspect.unwrap(representation.measure), frames=200)  # unwrapped, it takes a Sight, too
+    monkeypatch.setattr(pixel_experiments, "measure", quickly)
+    monkeypatch.setattr(pixel_experiments, "DISGUISES", {"in one colour": {"look": "alike"}})
+    what = FromPixels(Represent(), TINY, size=32, disguised=True)
+    rows, _ = from_pixels("mine", Trials(1, episodes=4, budgets=(200,)), (0,), what, tmp_path)
+    assert {(row.line, row.steps) for row in rows} == {("mine", 200), ("mine-zero-shot", 0), ("mine: in one colour", 0)}
+    assert {row.episodes for row in rows if row.line == "mine: in one colour"} == {1}
+    (measured,) = read_measures(tmp_path)
+    seen, disguised = min(measured["rho"].values()), min(measured["disguises"]["in one colour"].values())
+    assert seen > 0.95 > disguised
+    assert measured["kept"] == len(ORDER)
+    assert 0 <= measured["independence"] <= 1
+    assert Library.load(tmp_path / "library-0").weights("square left").shape == (1, len(ORDER), TINY.bins)

@@ -68,12 +68,15 @@ def test_a_folder_of_other_settings_and_unknown_parts_are_refused(out, capsys):
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_the_recorded_results_are_what_their_rows_give(tmp_path):
+def test_the_recorded_results_are_what_their_rows_give(tmp_path, capsys):
     for name in ("fig4", "fig5", "sample-complexity", "dqn-search", "pixels"):
         before = json.loads((RECORDED / f"{name}.json").read_text())
         shutil.copytree(RECORDED / "runs", tmp_path / name / "runs")
         assert main(["reproduce", name, "--redraw", "--out", str(tmp_path / name)]) == 0
         assert json.loads((tmp_path / name / f"{name}.json").read_text()) == before
+    (tmp_path / "pixels/runs/keypoints/measures.json").write_text("half a li")
+    assert main(["reproduce", "pixels", "--redraw", "--out", str(tmp_path / "pixels")]) == 2
+    assert "measures.json cannot be read" in capsys.readouterr().err
 
 
 def test_the_recorded_library_solves_phrases_from_frames(tmp_path, capsys):

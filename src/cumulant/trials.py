@@ -80,10 +80,10 @@ def _regress(
     bins: int,
     budgets: tuple[int, ...],
     paper: bool,
-) -> Float[Array, "tasks budgets k m"]:
+) -> Float[Array, "tasks budgets d m"]:
     """Each task's w from the first steps of one collection, as many as each budget says."""
 
-    def learn(table: Bool[Array, "c k b"], key: Array) -> Float[Array, "budgets k m"]:
+    def learn(table: Bool[Array, "c k b"], key: Array) -> Float[Array, "budgets d m"]:
         def reward(state: Any) -> Float[Array, ""]:
             return reached(table, world.features(state)).astype(jnp.float32)
 
