@@ -5,6 +5,7 @@ import inspect
 import json
 import shutil
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -23,6 +24,7 @@ from cumulant.pixel_experiments import FromPixels, from_pixels, read_measures
 from cumulant.pixels import PixelSpriteworld
 from cumulant.regression import collect_labelled
 from cumulant.representation import Represent
+from cumulant.results import Row
 from cumulant.store import Unreadable
 from cumulant.successor import FreePlay, make_network, start, train
 from cumulant.trials import Trials
@@ -232,20 +234,27 @@ def test_a_library_without_words_refuses_them_in_one_line(few, tmp_path, capsys)
         assert said.count("\n") == 1
 
 
-def test_an_experiment_from_pixels_has_every_line_measure_and_library(encoder, library, tmp_path, monkeypatch):
-    """But for the learning, which has tests of its own."""
-    monkeypatch.setattr(pixel_experiments, "represent", lambda world, settings, seed, report: encoder)
-    monkeypatch.setattr(pixel_experiments, "pretrain", lambda world, config, seed, features, report: library)
+def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_learnt(
+    encoder, library, tmp_path, monkeypatch
+):
+    """But for learning and acting, which have tests of their own."""
     quickly = partial(inspect.unwrap(representation.measure), frames=200)  # unwrapped, it takes a Sight, too
-    monkeypatch.setattr(pixel_experiments, "measure", quickly)
-    monkeypatch.setattr(pixel_experiments, "DISGUISES", {"in one colour": {"look": "alike"}})
+    still = partial(Row, kind="", task="", seed=0, steps=0, success=0.0)
+    for name, instead in {
+        "represent": lambda world, settings, seed, report: encoder,
+        "measure": quickly,
+        "pretrain": lambda world, config, seed, features, report: library,
+        "few_shot": lambda line, world, trials, *_, paper: [still(line, episodes=trials.episodes)],
+        "zero_shot": lambda line, world, trials, *_: [still(f"{line} seen {world.look}", episodes=trials.episodes)],
+        "audit": lambda library, key, episodes: SimpleNamespace(moved=np.eye(len(ORDER))),
+        "DISGUISES": {"in one colour": {"look": "alike"}},
+    }.items():
+        monkeypatch.setattr(pixel_experiments, name, instead)
     what = FromPixels(Represent(), TINY, size=32, disguised=True)
-    rows, _ = from_pixels("mine", Trials(1, episodes=4, budgets=(200,)), (0,), what, tmp_path)
-    assert {(row.line, row.steps) for row in rows} == {("mine", 200), ("mine-zero-shot", 0), ("mine: in one colour", 0)}
-    assert {row.episodes for row in rows if row.line == "mine: in one colour"} == {1}
+    rows, _ = from_pixels("mine", Trials(episodes=64), (0,), what, tmp_path)
+    lines = {"mine": 64, "mine-zero-shot seen plain": 64, "mine: in one colour seen alike": 16}
+    assert {row.line: row.episodes for row in rows} == lines
     (measured,) = read_measures(tmp_path)
-    seen, disguised = min(measured["rho"].values()), min(measured["disguises"]["in one colour"].values())
-    assert seen > 0.95 > disguised
-    assert measured["kept"] == len(ORDER)
-    assert 0 <= measured["independence"] <= 1
+    assert min(measured["rho"].values()) > 0.95 > min(measured["disguises"]["in one colour"].values())
+    assert (measured["kept"], measured["independence"]) == (len(ORDER), 1)
     assert Library.load(tmp_path / "library-0").weights("square left").shape == (1, len(ORDER), TINY.bins)
