@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 from cumulant.shapes import SHAPES
 from cumulant.spriteworld import Spriteworld
 
-settings.register_profile("cumulant", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=60)
+settings.register_profile("cumulant", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40)
 settings.load_profile("cumulant")
 
 # A few worlds rather than any: each is compiled once.

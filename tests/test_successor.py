@@ -52,14 +52,16 @@ def test_values_are_discounted_distances(name):
 )
 def test_gpi_reaches_every_corner(name, committed):
     library, world = trained(name), Sliders()
-    for goal in ((0, 0), (0, 3), (3, 0), (3, 3), (1, 2)):
-        w = jnp.eye(4)[jnp.array(goal)][None]
 
-        def there(state, goal=goal):
-            return (jnp.abs(state.place - place(*goal)) < 0.1).all()
-
+    @jax.jit
+    @jax.vmap
+    def reached(goal):
+        policy = library.gpi(committed)(world, jnp.eye(4)[goal][None])
         start_state = world.reset(jax.random.key(1))
-        assert play_from(world, library.gpi(committed)(world, w), there, start_state, jax.random.key(0)).success
+        there = lambda state: (jnp.abs(state.place - place(*goal)) < 0.1).all()  # noqa: E731
+        return play_from(world, policy, there, start_state, jax.random.key(0)).success
+
+    assert reached(jnp.array([(0, 0), (0, 3), (3, 0), (3, 3), (1, 2)])).all()
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -94,7 +96,7 @@ def test_the_acting_policy_alone_is_updated_where_asked():
 def test_half_precision_agrees_roughly_with_single():
     config = FreePlay(num_envs=8, width=32, batch=64, replay=1000)
     training = start(Spriteworld(), config, true_features, jax.random.key(0))
-    training, _ = train(Spriteworld(), config, true_features, training, jnp.int32(20))
+    training, _ = eqx.filter_jit(train)(Spriteworld(), config, true_features, training, jnp.int32(20))
     batch = jax.tree.map(lambda leaf: leaf[0, :64], training.replay.rings)
     values = [
         float(loss(dataclasses.replace(config, half_precision=half), training.network, training.target, batch))

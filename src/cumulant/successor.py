@@ -105,6 +105,7 @@ def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> N
     return SharedTrunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
 
 
+@eqx.filter_jit
 def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray) -> Training:
     """The first moment of free play."""
     key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
