@@ -46,14 +46,15 @@ def film_of(world: Any, caption: str, episodes: Play) -> Film:
     """The first of several episodes (a leading axis) that did not begin in its goal."""
     chosen = int(np.argmax(np.asarray(episodes.steps) > 0))
     shown = int(episodes.steps[chosen]) + 1
-    states = jax.tree.map(lambda leaf: leaf[chosen], episodes.states)
-    frames = _drawn(world, states)[:shown]
-    return Film(caption, np.asarray(frames), bool(episodes.success[chosen]))
+    states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
+    moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
+    return Film(caption, np.stack([_drawn(world, state) for state in moments]), bool(episodes.success[chosen]))
 
 
 @eqx.filter_jit
-def _drawn(world: Any, states: Any) -> UInt8[Array, "t size size 3"]:
-    return jax.vmap(partial(render, world, size=_SIZE))(states)
+def _drawn(world: Any, state: Any) -> UInt8[Array, "size size 3"]:
+    """A frame of a film: one program for films of any length."""
+    return render(world, state, _SIZE)
 
 
 def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
