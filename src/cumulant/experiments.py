@@ -151,7 +151,7 @@ def run_part(name: str, scale: Scale, out: Path, say: Callable[[str], None]) -> 
         dqn.Dqn: _dqn,
         diayn.Diayn: _diayn,
         type(None): _references,
-        FromPixels: partial(_from_pixels, folder),
+        FromPixels: lambda name, _, scale, what: from_pixels(name, scale, scale.seeds, what, folder),
     }
     say(f"{name} ...")
     begun = time.perf_counter()
@@ -176,12 +176,6 @@ def _gpi(name: str, world: World, scale: Scale, method: Method) -> tuple[list[Ro
         if method.aligned:
             rows += few_shot(f"{name}-aligned", world, scale, gpi, bins, seed, paper=not method.best, regions=bins)
     return rows, seconds
-
-
-def _from_pixels(
-    folder: Path, name: str, world: World, scale: Scale, what: FromPixels
-) -> tuple[list[Row], dict[str, float]]:
-    return from_pixels(name, scale, scale.seeds, what, folder)
 
 
 def _dqn(name: str, world: World, scale: Scale, config: dqn.Dqn) -> tuple[list[Row], dict[str, float]]:
