@@ -20,8 +20,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from jaxtyping import Array, Float
 
-from cumulant.shapes import SHAPES
-from cumulant.spriteworld import Spriteworld
+from cumulant.worlds.shapes import SHAPES
+from cumulant.worlds.spriteworld import Spriteworld
 
 settings.register_profile("cumulant", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40)
 settings.load_profile("cumulant")
@@ -69,16 +69,16 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def theatre():
-    from stage import shipped_theatre  # only the tests of the web need what it imports
+def player():
+    from web_server import shipped_player  # only the tests of the web need what it imports
 
-    return shipped_theatre()
+    return shipped_player()
 
 
 @pytest.fixture(scope="session")
-def address(theatre):
+def address(player):
     from cumulant.web.server import create_app
-    from stage import serving
+    from web_server import serving
 
-    with serving(create_app(theatre, rehearse=False)) as address:
+    with serving(create_app(player, warm_up=False)) as address:
         yield address

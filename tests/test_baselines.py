@@ -4,12 +4,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from conftest import Sliders
-from cumulant.baselines import diayn, dqn
-from cumulant.evaluation import evaluate, tables_of
-from cumulant.features import true_features
-from cumulant.gpi import Gpi, weights
-from cumulant.tasks import Task
-from cumulant.together import Together
+from cumulant.experiments.baselines import diayn, dqn
+from cumulant.features.coordinates import true_features
+from cumulant.freeplay.in_step import InStep
+from cumulant.goals.tasks import Task, tables_of
+from cumulant.goals.weights import weights
+from cumulant.transfer.evaluation import evaluate
+from cumulant.transfer.gpi import Gpi
 
 WORLD = Sliders()
 CORNER = Task.where(WORLD.feature_names, {"first_x": [3], "first_y": [0]}, 4)
@@ -24,9 +25,9 @@ def trained_dqn(config, tasks):
         return dqn.train(WORLD, config, table, learning, until), None
 
     runs = [dqn.start(WORLD, config, jax.random.key(i)) for i in range(len(tasks))]
-    together = Together(train, list(tables_of(tasks)), runs)
-    together.advance(config.updates)
-    return together.runs.network
+    together = InStep(train, list(tables_of(tasks)), runs)
+    runs.advance(config.updates)
+    return runs.runs.network
 
 
 def test_dqn_learns_the_discounted_distance_to_the_goal():

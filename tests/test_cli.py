@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import cumulant
-from cumulant.cli import main
+from cumulant.commands.cli import main
 
 
 def corner(obs):
@@ -29,7 +29,9 @@ def plain_python(obs):
 
 def cli(*args):
     """The real command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "cumulant.cli", *args], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "cumulant.commands.cli", *args], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant.evaluation import evaluate, summarise
-from cumulant.language import parse
-from cumulant.policy import Policy, play_from
-from cumulant.spriteworld import Spriteworld, State
+from cumulant.goals.language import parse
+from cumulant.transfer.evaluation import evaluate, summarise
+from cumulant.worlds.episodes import Policy, play_from
+from cumulant.worlds.spriteworld import Spriteworld, State
 
 
 def always(action):

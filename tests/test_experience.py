@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cumulant.experience import Transition, add, empty, sample
+from cumulant.freeplay.replay import Transition, add, empty, sample
 
 
 def transitions(changed):

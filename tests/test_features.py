@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import unit
-from cumulant.cumulants import bin_index, phi
-from cumulant.features import entangled_features, named_features, true_features
+from cumulant.features.coordinates import entangled_features, named_features, true_features
+from cumulant.goals.bins import bin_index, phi
 
 
 @given(st.lists(unit, min_size=1, max_size=6), st.integers(1, 12))

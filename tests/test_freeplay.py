@@ -10,13 +10,14 @@ import time
 import equinox as eqx
 import pytest
 
-from cumulant import freeplay as module
-from cumulant.cli import main
-from cumulant.freeplay import Diverged, pretrain
-from cumulant.library import Library
-from cumulant.spriteworld import Spriteworld
-from cumulant.store import Unreadable
-from cumulant.successor import FreePlay
+from cumulant.commands.cli import main
+from cumulant.freeplay import runs as module
+from cumulant.freeplay.runs import Diverged
+from cumulant.freeplay.settings import FreePlay
+from cumulant.storage import Unreadable
+from cumulant.transfer.library import Library
+from cumulant.transfer.pretraining import pretrain
+from cumulant.worlds.spriteworld import Spriteworld
 
 TINY = FreePlay(width=16, num_envs=8, batch=32, env_steps=8 * 400, replay=2000)
 
@@ -96,7 +97,7 @@ def test_a_folder_that_holds_a_run_is_refused_in_python_too(tmp_path):
 
 
 KILLS = int(os.environ.get("CUMULANT_KILLS", "1"))  # each costs a start of the program
-COMMAND = [sys.executable, "-m", "cumulant.cli", "pretrain", "--env-steps", "25600", "--width", "16"]
+COMMAND = [sys.executable, "-m", "cumulant", "pretrain", "--env-steps", "25600", "--width", "16"]
 
 
 def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tmp_path):

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cumulant.cumulants import phi
-from cumulant.evaluation import outcomes
-from cumulant.features import true_features
-from cumulant.gpi import Gpi, at_worst, committed_gpi, doubt, gpe, plain_gpi, weights
-from cumulant.language import parse
-from cumulant.library import Library
-from cumulant.policy import play
-from cumulant.world import never
+from cumulant.features.coordinates import true_features
+from cumulant.goals.bins import phi
+from cumulant.goals.language import parse
+from cumulant.goals.weights import weights
+from cumulant.transfer.gpi import Gpi, at_worst, committed_gpi, doubt, gpe, plain_gpi
+from cumulant.transfer.library import Library
+from cumulant.worlds.episodes import outcomes, play
+from cumulant.worlds.protocol import never
 
 
 def random_blocks(seed, k=3, m=4, actions=5):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cumulant.gpi import weights
-from cumulant.grounding import Grounding, ground
+from cumulant.features.grounding import Grounding, ground
+from cumulant.goals.weights import weights
 
 NAMES = ("agent_x", "agent_y", "square_x", "square_y")
 

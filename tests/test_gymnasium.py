@@ -4,7 +4,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-import cumulant.gymnasium_envs
+import cumulant.worlds.gymnasium_envs
 
 ID = "cumulant/Spriteworld-v0"
 

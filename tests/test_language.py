@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cumulant.language import MAX_CHARACTERS, LanguageError, parse
-from cumulant.tasks import THIRDS
+from cumulant.goals.language import MAX_CHARACTERS, LanguageError, parse
+from cumulant.goals.tasks import THIRDS
 
 MEANINGS = {
     # the paper's examples

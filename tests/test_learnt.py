@@ -14,23 +14,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant import pixel_experiments, representation
-from cumulant.cli import main
-from cumulant.features import number_of
-from cumulant.freeplay import pretrain
-from cumulant.gpi import Gpi
-from cumulant.library import Library
-from cumulant.pixel_experiments import FromPixels, from_pixels, read_measures
-from cumulant.pixels import PixelSpriteworld
-from cumulant.regression import collect_labelled
-from cumulant.representation import Represent
-from cumulant.results import Row
-from cumulant.store import Unreadable
-from cumulant.successor import FreePlay, make_network, start, train
-from cumulant.trials import Trials
-from cumulant.web.repertoire import world_of
-from cumulant.web.theatre import Theatre
-from sight import ORDER, Sight, sight
+from colour_encoder import ORDER, Sight, sight
+from cumulant.commands.cli import main
+from cumulant.experiments.from_pixels import FromPixels, from_pixels, read_measures
+from cumulant.experiments.from_pixels import from_pixels as pixel_experiments
+from cumulant.experiments.run_folders import Row
+from cumulant.experiments.trials import Trials
+from cumulant.features import representation
+from cumulant.features.coordinates import feature_count
+from cumulant.features.settings import Represent
+from cumulant.freeplay.learning import make_network, start, train
+from cumulant.freeplay.settings import FreePlay
+from cumulant.storage import Unreadable
+from cumulant.transfer.gpi import Gpi
+from cumulant.transfer.inference import collect_labelled
+from cumulant.transfer.library import Library
+from cumulant.transfer.pretraining import pretrain
+from cumulant.web.api import world_of
+from cumulant.web.player import Player
+from cumulant.worlds.pixels import PixelSpriteworld
 
 WORLD = PixelSpriteworld(size=32)
 TINY = FreePlay(width=8, depth=1, num_envs=4, batch=16, env_steps=4 * 40, replay=400)
@@ -155,8 +157,8 @@ def test_learnt_features_belong_to_their_world(few, tmp_path):
 
 
 def test_there_are_as_many_features_as_the_encoder_has(encoder, few):
-    assert number_of(encoder, WORLD) == 7
-    assert number_of(few, SMALL) == 5
+    assert feature_count(encoder, WORLD) == 7
+    assert feature_count(few, SMALL) == 5
 
 
 def test_latents_are_called_what_they_are_grounded_to(library):
@@ -173,7 +175,7 @@ def test_latents_are_called_what_they_are_grounded_to(library):
 def test_without_labels_words_mean_nothing(few, tmp_path):
     few.save(tmp_path)
     deaf = Library(SMALL, TINY, None, f"learnt:{tmp_path}")
-    assert not deaf.understands_goals
+    assert not deaf.knows_words
     assert deaf.feature_names == tuple(f"latent {i}" for i in range(5))
     with pytest.raises(ValueError, match="no labels say what goals mean"):
         deaf.weights("square left")
@@ -204,11 +206,11 @@ def test_phrases_are_solved_from_frames(tmp_path):
 
 
 def test_the_page_shows_latents_and_drags_sprites(library):
-    stage = Theatre(library)
-    described = world_of(stage)
+    player = Player(library)
+    described = world_of(player)
     assert described.features == list(library.feature_names)
     here = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], np.float32)
-    taken = stage.step(stage.aim("square left"), here, 3)
+    taken = player.step(player.aim("square left"), here, 3)
     np.testing.assert_allclose(taken.positions[1], [0.2, 0.2, 0.3, 0.4, 0.5, 0.6], atol=1e-6)
     assert taken.bins.shape == (2, 7)
     assert taken.met.all()

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
-from cumulant.audit import audit
-from cumulant.evaluation import pool
-from cumulant.library import Library
-from cumulant.spriteworld import Spriteworld
-from cumulant.store import Unreadable
-from cumulant.successor import FreePlay, make_network
-from cumulant.suites import coverage, suite
+from cumulant.freeplay.learning import make_network
+from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.suites import coverage, suite
+from cumulant.storage import Unreadable
+from cumulant.transfer.audit import audit
+from cumulant.transfer.evaluation import pool
+from cumulant.transfer.library import Library
+from cumulant.worlds.spriteworld import Spriteworld
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_plain_gpi_solves_most(shipped):
 def test_a_few_thousand_labelled_steps_teach_a_conjunction(shipped):
     task = shipped.task("square bottom left and circle top")
     table = jax.numpy.asarray(task.table())
-    from cumulant.tasks import reached
+    from cumulant.goals.tasks import reached
 
     w = shipped.learn_reward(
         lambda state: reached(table, shipped.world.features(state)).astype(float), jax.random.key(5), 6000

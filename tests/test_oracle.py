@@ -2,13 +2,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from cumulant.evaluation import evaluate
-from cumulant.language import parse
-from cumulant.oracle import oracle_policy
-from cumulant.policy import play_from, random_policy
-from cumulant.spriteworld import Spriteworld, State
-from cumulant.suites import CLASSES, suite
-from cumulant.tasks import reached
+from cumulant.goals.language import parse
+from cumulant.goals.suites import CLASSES, suite
+from cumulant.goals.tasks import reached
+from cumulant.transfer.evaluation import evaluate
+from cumulant.worlds.episodes import play_from, random_policy
+from cumulant.worlds.oracle import oracle_policy
+from cumulant.worlds.spriteworld import Spriteworld, State
 
 FOUR = ("square", "circle", "triangle", "star")
 

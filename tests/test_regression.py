@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cumulant import positive
-from cumulant.library import Library
-from cumulant.regression import Labelled, collect_labelled, fit, least_squares
-from cumulant.tasks import reached
+from cumulant.goals.tasks import reached
+from cumulant.transfer import linear_systems as positive
+from cumulant.transfer.inference import Labelled, collect_labelled, fit, least_squares
+from cumulant.transfer.library import Library
 
 
 def steps(n=4000, k=4, m=3, seed=0):

@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant.renderer import LOOKS, default_look, render
-from cumulant.shapes import SHAPES
-from cumulant.spriteworld import Spriteworld, State
+from cumulant.worlds.protocol import render
+from cumulant.worlds.renderer import LOOKS, default_look
+from cumulant.worlds.shapes import SHAPES
+from cumulant.worlds.spriteworld import Spriteworld, State
 
 
 def scene(agent, *objects):

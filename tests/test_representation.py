@@ -11,13 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from cumulant import renderer, representation
-from cumulant.autoencoders import Keypoints, in_half_precision, shared
-from cumulant.cli import main
+from cumulant.commands.cli import main
 from cumulant.commands.represent import RepresentCommand
-from cumulant.pixels import PixelSpriteworld, explore
-from cumulant.representation import Encoder, Represent, essential, importance, measure, represent
-from cumulant.store import Unreadable
+from cumulant.features import representation
+from cumulant.features.autoencoders import Keypoints, in_half_precision, shared
+from cumulant.features.encoder import Encoder, measure
+from cumulant.features.representation import essential, explore, importance, represent
+from cumulant.features.settings import Represent
+from cumulant.storage import Unreadable
+from cumulant.worlds import renderer
+from cumulant.worlds.pixels import PixelSpriteworld
 
 WORLD = PixelSpriteworld(("square",), half_extent=0.12, size=24, max_steps=8)
 MINIATURE = (
@@ -80,7 +83,7 @@ def test_independent_latents_are_all_kept_and_dead_ones_dropped(noise):
 def test_pairs_are_one_action_apart():
     before, after = explore(WORLD, jax.random.key(0), 20)
     assert before.shape == after.shape == (20, 24, 24, 3)
-    coordinates = explore(WORLD.seen_through, jax.random.key(0), 200)  # the same play
+    coordinates = explore(WORLD.fully_observed, jax.random.key(0), 200)  # the same play
     moved = np.abs(np.asarray(coordinates.after - coordinates.before))
     assert ((moved > 1e-6).sum(axis=1) <= 2).all()  # the agent along one axis, and with it what it drags
     assert moved.max() <= WORLD.step_size + 1e-6

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cumulant.cli import main
-from cumulant.experiments import FIGURES
-from cumulant.suites import CLASSES
+from cumulant.commands.cli import main
+from cumulant.experiments.parts import FIGURES
+from cumulant.goals.suites import CLASSES
 
 RECORDED = Path(__file__).parent.parent / "results"
 
@@ -34,7 +34,7 @@ def test_figure_4_in_miniature_has_every_line_and_keeps_its_data(out):
 
 def test_figures_are_redrawn_from_their_folders_without_a_run(out, monkeypatch, capsys):
     (out / "fig4.png").unlink()
-    monkeypatch.setattr("cumulant.experiments.time.perf_counter", lambda: pytest.fail("something was run"))
+    monkeypatch.setattr("cumulant.experiments.parts.time.perf_counter", lambda: pytest.fail("something was run"))
     assert main(["reproduce", "fig4", "--smoke", "--out", str(out), "--only", "dqn", "--json"]) == 0  # it is there
     printed = capsys.readouterr()
     assert json.loads(printed.out)["lines"].keys() >= {"ours", "dqn"}
@@ -76,7 +76,7 @@ def test_the_recorded_results_are_what_their_rows_give(tmp_path, capsys):
 
 
 def test_the_recorded_library_solves_phrases_from_frames(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("cumulant.pictures._STARTS", 2)  # frames are slow
+    monkeypatch.setattr("cumulant.worlds.films._STARTS", 2)  # frames are slow
     given = ["--out", str(tmp_path), "--episodes", "6", "--json"]
     assert main(["demo", "--library", str(RECORDED / "runs/keypoints/library-0"), *given]) == 0
     phrases = json.loads(capsys.readouterr().out)["zero_shot"]
@@ -86,6 +86,6 @@ def test_the_recorded_library_solves_phrases_from_frames(tmp_path, monkeypatch, 
 
 
 def test_every_part_of_every_figure_is_known():
-    from cumulant.experiments import PARTS
+    from cumulant.experiments.parts import PARTS
 
     assert {part for parts in FIGURES.values() for part in parts} == set(PARTS)

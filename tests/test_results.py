@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cumulant.results import (
+from cumulant.experiments.run_folders import (
     Curve,
     Row,
     break_even,
@@ -17,7 +17,7 @@ from cumulant.results import (
     stratified_interval,
     write_run,
 )
-from cumulant.store import Unreadable
+from cumulant.storage import Unreadable
 
 
 def rows_of(line, points, tasks=("a", "b"), seeds=(0, 1)):

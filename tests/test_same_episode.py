@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cumulant import Library, play, reached
-from cumulant.cli import main
-from cumulant.gymnasium_envs import SpriteworldEnv
+from cumulant.commands.cli import main
+from cumulant.worlds.gymnasium_envs import SpriteworldEnv
 
 EPISODES = (
     ("square top left and circle right", 3),

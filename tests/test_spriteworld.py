@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conftest import unit, worlds
-from cumulant.shapes import SHAPES, signed_distance
-from cumulant.spriteworld import ACTIONS, Spriteworld, State
+from cumulant.worlds.shapes import SHAPES, signed_distance
+from cumulant.worlds.spriteworld import ACTIONS, Spriteworld, State
 
 HEADINGS = np.array([(0, 1), (0, -1), (-1, 0), (1, 0)])
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
-from cumulant.features import true_features
-from cumulant.freeplay import pretrain
-from cumulant.networks import relations
-from cumulant.policy import play_from
-from cumulant.spriteworld import Spriteworld
-from cumulant.successor import PRESETS, FreePlay, loss, make_network, own_value, start, train
+from cumulant.features.coordinates import true_features
+from cumulant.freeplay.learning import loss, make_network, own_value, start, train
+from cumulant.freeplay.networks import relations
+from cumulant.freeplay.settings import PRESETS, FreePlay
+from cumulant.transfer.pretraining import pretrain
+from cumulant.worlds.episodes import play_from
+from cumulant.worlds.spriteworld import Spriteworld
 
 SMALL = FreePlay(
     bins=4, gamma=0.8, width=64, num_envs=16, batch=128, env_steps=16 * 2500, replay=10_000, learning_rate=3e-3

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cumulant.language import parse
-from cumulant.spriteworld import Spriteworld
-from cumulant.suites import CLASSES, count, sample, suite
-from cumulant.tasks import Task, TooComplex, reached
+from cumulant.goals.language import parse
+from cumulant.goals.suites import CLASSES, count, sample, suite
+from cumulant.goals.tasks import Task, TooComplex, reached
+from cumulant.worlds.spriteworld import Spriteworld
 
 NAMES = ("agent_x", "agent_y", "square_x", "square_y")
 SPRITES = ("agent", "square")

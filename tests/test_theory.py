@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cumulant.theory import check, coupled, cumulants, dragging, lattice, optimal_policy, successor_matrix
+from cumulant.experiments.theory import check, coupled, cumulants, dragging, lattice, optimal_policy, successor_matrix
 
 
 @pytest.mark.parametrize("world", [lattice(2, 3), lattice(3, 3), lattice(2, 5)], ids=lambda world: world.name)

@@ -19,12 +19,12 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from cumulant.cli import main
+from cumulant.commands.cli import main
 from cumulant.web import guard
+from cumulant.web.api import OFFERS
 from cumulant.web.guard import HEADERS, MAX_BYTES, MAX_SESSIONS, Bucket, Buckets
-from cumulant.web.repertoire import OFFERS
 from cumulant.web.server import create_app
-from stage import serving
+from web_server import serving
 
 PHRASE = "square top left and circle right"
 
@@ -267,10 +267,10 @@ def test_no_message_breaks_the_socket(address, message):
         assert "reply" in ask(socket, "parse", phrase=PHRASE)
 
 
-def test_the_api_keeps_what_its_description_promises(theatre):
+def test_the_api_keeps_what_its_description_promises(player):
     checks = [not_a_server_error, status_code_conformance, response_schema_conformance]
     told = set()
-    with serving(create_app(theatre, rehearse=False)) as address:  # its own, for it uses up what an address may ask
+    with serving(create_app(player, warm_up=False)) as address:  # its own, for it uses up what an address may ask
         schema = schemathesis.openapi.from_url(f"http://{address}/openapi.json")
         for operation in (result.ok() for result in schema.get_all_operations()):
 
@@ -287,7 +287,7 @@ def test_the_api_keeps_what_its_description_promises(theatre):
 @pytest.fixture
 def serve():
     """The real command in a process of its own, which does not outlive the test."""
-    command = [sys.executable, "-m", "cumulant.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "cumulant.commands.cli", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         overdue = threading.Timer(60, server.kill)
         overdue.start()

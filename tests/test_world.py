@@ -2,8 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cumulant.spriteworld import Spriteworld
-from cumulant.world import Timestep, advance, begin
+from cumulant.worlds.protocol import Timestep, advance, begin
+from cumulant.worlds.spriteworld import Spriteworld
 
 
 def run(world, num, steps, goal=None):

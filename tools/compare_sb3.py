@@ -18,12 +18,12 @@ import numpy as np
 from stable_baselines3 import DQN
 
 import cumulant
-import cumulant.gymnasium_envs
-from cumulant.baselines import dqn
-from cumulant.evaluation import evaluate, tables_of
-from cumulant.files import write_whole
-from cumulant.tasks import reached
-from cumulant.together import Together
+import cumulant.worlds.gymnasium_envs
+from cumulant.experiments.baselines import dqn
+from cumulant.freeplay.in_step import InStep
+from cumulant.goals.tasks import reached, tables_of
+from cumulant.storage import write_whole
+from cumulant.transfer.evaluation import evaluate
 
 TASKS = {"easy": "square top", "hard": "square top left"}
 GOAL, EPISODES, LOOK_EVERY = 0.9, 100, 5_000
@@ -75,7 +75,7 @@ def our_dqn(phrase: str, steps: int, seed: int) -> dict[str, Any]:
     def train(table: Any, learning: Any, until: Any) -> tuple[Any, None]:
         return dqn.train(world, config, table, learning, until), None
 
-    run = Together(train, list(tables_of([task])), [dqn.start(world, config, jax.random.key(seed))])
+    run = InStep(train, list(tables_of([task])), [dqn.start(world, config, jax.random.key(seed))])
 
     def look() -> float:
         network = jax.tree.map(lambda leaf: leaf[0], run.runs.network)

@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--viewers", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60)
     args = parser.parse_args()
-    command = [sys.executable, "-m", "cumulant.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "cumulant.commands.cli", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -1,44 +1,70 @@
 """Cumulant: play freely once, with no reward; then act on any goal at once, in words or as a reward."""
 
 from importlib import import_module, metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cumulant.evaluation import Success, evaluate
-    from cumulant.freeplay import pretrain
-    from cumulant.language import LanguageError, parse
-    from cumulant.library import Library
-    from cumulant.oracle import oracle_policy
-    from cumulant.policy import Policy, play, random_policy
-    from cumulant.renderer import render
-    from cumulant.spriteworld import Spriteworld
-    from cumulant.successor import PRESETS, FreePlay
-    from cumulant.suites import suite
-    from cumulant.tasks import Task, reached
-    from cumulant.world import World
+    from cumulant.features.encoder import Encoder as Encoder
+    from cumulant.features.representation import represent as represent
+    from cumulant.features.settings import Represent as Represent
+    from cumulant.freeplay.runs import Diverged as Diverged
+    from cumulant.freeplay.settings import PRESETS as PRESETS
+    from cumulant.freeplay.settings import FreePlay as FreePlay
+    from cumulant.goals.language import LanguageError as LanguageError
+    from cumulant.goals.language import parse as parse
+    from cumulant.goals.suites import suite as suite
+    from cumulant.goals.tasks import Task as Task
+    from cumulant.goals.tasks import reached as reached
+    from cumulant.storage import Unreadable as Unreadable
+    from cumulant.transfer.audit import audit as audit
+    from cumulant.transfer.evaluation import Success as Success
+    from cumulant.transfer.evaluation import evaluate as evaluate
+    from cumulant.transfer.library import Library as Library
+    from cumulant.transfer.pretraining import pretrain as pretrain
+    from cumulant.worlds.episodes import Policy as Policy
+    from cumulant.worlds.episodes import play as play
+    from cumulant.worlds.episodes import random_policy as random_policy
+    from cumulant.worlds.oracle import oracle_policy as oracle_policy
+    from cumulant.worlds.pixels import PixelSpriteworld as PixelSpriteworld
+    from cumulant.worlds.protocol import World as World
+    from cumulant.worlds.protocol import render as render
+    from cumulant.worlds.spriteworld import Spriteworld as Spriteworld
+
+    __version__: str
 
 _MODULES = {
-    "evaluation": ("Success", "evaluate"),
-    "language": ("LanguageError", "parse"),
-    "library": ("Library",),
-    "oracle": ("oracle_policy",),
-    "policy": ("Policy", "play", "random_policy"),
-    "freeplay": ("pretrain",),
-    "renderer": ("render",),
-    "spriteworld": ("Spriteworld",),
-    "successor": ("PRESETS", "FreePlay"),
-    "suites": ("suite",),
-    "tasks": ("Task", "reached"),
-    "world": ("World",),
+    "features.encoder": ("Encoder",),
+    "features.representation": ("represent",),
+    "features.settings": ("Represent",),
+    "goals.language": ("LanguageError", "parse"),
+    "goals.suites": ("suite",),
+    "goals.tasks": ("Task", "reached"),
+    "freeplay.runs": ("Diverged",),
+    "freeplay.settings": ("PRESETS", "FreePlay"),
+    "storage": ("Unreadable",),
+    "transfer.audit": ("audit",),
+    "transfer.evaluation": ("Success", "evaluate"),
+    "transfer.library": ("Library",),
+    "transfer.pretraining": ("pretrain",),
+    "worlds.episodes": ("Policy", "play", "random_policy"),
+    "worlds.oracle": ("oracle_policy",),
+    "worlds.pixels": ("PixelSpriteworld",),
+    "worlds.protocol": ("World", "render"),
+    "worlds.spriteworld": ("Spriteworld",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_HOME)  # noqa: PLE0605
 
+if not TYPE_CHECKING:  # so that a type checker sees the names above, and a misspelt one is an error
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: JAX takes seconds, and `cumulant --help` should not."""
-    if name == "__version__":
-        return metadata.version("cumulant")
-    if name not in _HOME:
-        raise AttributeError(f"module 'cumulant' has no attribute {name!r}")
-    return getattr(import_module(f"cumulant.{_HOME[name]}"), name)
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used: JAX takes seconds, and `cumulant --help` should not."""
+        if name == "__version__":
+            return metadata.version("cumulant")
+        if name not in _HOME:
+            raise AttributeError(f"module 'cumulant' has no attribute {name!r}")
+        return getattr(import_module(f"cumulant.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -29,7 +29,7 @@ class Bench:
         """Measure, and tell how far the limit is."""
         import jax
 
-        from cumulant import bench
+        from cumulant.experiments import bench
 
         at_least("batch", 1 if self.batch is None else self.batch, 1)
         at_least("size", self.size, 1)

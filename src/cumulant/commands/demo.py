@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cumulant.commands.inputs import BadInput, at_least, key_of, library_in, usable_folder
+from tyro.conf import OmitArgPrefixes
+
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, usable_folder
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 _PHRASES = (
@@ -26,7 +28,7 @@ class Demo:
     """
 
     out: Path = Path("demo")  # Folder for demo.gif and demo.png.
-    library: Path | None = None  # A skill library; by default the one that ships.
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
     episodes: int = 200  # Episodes per phrase behind the table.
     seed: int = 0  # Starts of the episodes.
     json: bool = False  # One JSON object on stdout, and nothing else.
@@ -35,26 +37,22 @@ class Demo:
         """Solve, draw, tell."""
         import jax
 
-        from cumulant import evaluate, oracle_policy, random_policy
-        from cumulant.gpi import padded
-        from cumulant.pictures import first_interesting, save_contact_sheet, save_gif
+        from cumulant.goals.tasks import tables_of
+        from cumulant.transfer.evaluation import evaluate_references
+        from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
 
         at_least("episodes", self.episodes, 1)
         usable_folder(self.out)
-        library, key = library_in(self.library), key_of(self.seed)
-        if library.misunderstanding:
-            raise BadInput(library.misunderstanding)
+        library, key = self.using.load(), key_of(self.seed)
+        if library.why_no_words:
+            raise BadInput(library.why_no_words)
         world: Any = library.world
         objects = (*world.objects, "agent")  # which stands in for the second object, where there is but one
         phrases = [phrase.format(*objects) for phrase in _PHRASES]
         tasks = {phrase: (library.task(phrase),) for phrase in phrases}
-        clauses = max(len(task.clauses) for (task,) in tasks.values())
-        guides = jax.numpy.stack([padded(library.weights(task), clauses) for (task,) in tasks.values()])
-        results = {
-            "zero_shot": evaluate(world, library.gpi(), tasks, key, self.episodes, guides),
-            "oracle": evaluate(world.seen_through, oracle_policy, tasks, key, self.episodes),
-            "random": evaluate(world, random_policy, tasks, key, self.episodes),
-        }
+        guides = jax.vmap(library.weights_of)(tables_of([task for (task,) in tasks.values()]))
+        results = {"zero_shot": library.evaluate(tasks, key, self.episodes)}
+        results |= evaluate_references(world, tasks, key, self.episodes)
         films = first_interesting(world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides)
         save_gif(self.out / "demo.gif", films)
         save_contact_sheet(self.out / "demo.png", films)

@@ -3,15 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cumulant.commands.inputs import OBJECTS, BadInput, at_least, key_of, library_in, world_of
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 if TYPE_CHECKING:
-    from cumulant.evaluation import Success
-    from cumulant.library import Library
-    from cumulant.tasks import Task
+    from jaxtyping import PRNGKeyArray
+
+    from cumulant.goals.tasks import Task
+    from cumulant.transfer.evaluation import Success
+    from cumulant.transfer.library import Library
+    from cumulant.worlds.protocol import World
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Evaluate:
     """
 
     library: tuple[Path, ...] = ()  # Skill libraries, pooled (say, one a seed); by default the one that ships.
+    features: str = ""  # Only if they were made with a function of your own: package.module:function.
     suite: Literal["paper", "aligned", "coverage"] = "paper"  # Thirds; bins; goals from all (m+1)^k.
     bins: int | None = None  # Bins of aligned and coverage goals; by default the library's.
     episodes: int = 256  # Episodes per task.
@@ -35,15 +39,15 @@ class Evaluate:
 
     def run(self) -> None:
         """Play every task."""
-        from cumulant import evaluate, oracle_policy, random_policy
+        from cumulant.transfer.evaluation import evaluate_references
 
         for name in ("episodes", "tasks_per_class"):
             at_least(name.replace("_", "-"), getattr(self, name), 1)
         at_least("few-shot", self.few_shot, 0)
         if self.objects is not None and self.library:
             raise BadInput("a library has its own world: give --library or --objects, not both")
-        libraries = [] if self.objects else [library_in(path) for path in self.library or (None,)]
-        world: Any = libraries[0].world if libraries else world_of(self.objects or OBJECTS)
+        libraries = [] if self.objects else [library_in(path, self.features) for path in self.library or (None,)]
+        world: World = libraries[0].world if libraries else world_of(self.objects or OBJECTS)
         key = key_of(self.seed)
         if any(library.world != world for library in libraries):
             raise BadInput("the libraries were made in different worlds")
@@ -53,19 +57,18 @@ class Evaluate:
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
         for library in libraries:
-            if library.misunderstanding and not self.few_shot:
-                raise BadInput(f"{library.misunderstanding}: give --few-shot N")
-        if libraries and all(library.understands_goals for library in libraries):
+            if library.why_no_words and not self.few_shot:
+                raise BadInput(f"{library.why_no_words}: give --few-shot N")
+        if libraries and all(library.knows_words for library in libraries):
             runs = [library.evaluate(tasks, key, self.episodes, committed) for library in libraries]
             results["zero_shot"] = _pooled(runs)
         if libraries and self.few_shot:
             runs = [self._few_shot(library, tasks, key, committed) for library in libraries]
             results["few_shot"] = _pooled(runs)
         try:
-            results["oracle"] = evaluate(world.seen_through, oracle_policy, tasks, key, self.episodes)
+            results |= evaluate_references(world, tasks, key, self.episodes)
         except ValueError as error:
             raise BadInput(str(error)) from None
-        results["random"] = evaluate(world, random_policy, tasks, key, self.episodes)
         if self.json:
             return print_json(as_json(results))
         columns = [part for name in results for part in (name.replace("_", "-"), "steps")]
@@ -77,35 +80,27 @@ class Evaluate:
         )
 
     def _tasks(self, names: tuple[str, ...], bins: int) -> "dict[str, tuple[Task, ...]]":
-        from cumulant.suites import coverage, suite
+        from cumulant.goals.suites import coverage, suite
 
         if self.suite == "coverage":
             return {"coverage": coverage(names, self.tasks_per_class, self.seed, bins)}
         return suite(names, self.tasks_per_class, self.seed, 3 if self.suite == "paper" else bins)
 
-    def _few_shot(self, library: "Library", tasks: "Mapping[str, Sequence[Task]]", key: Any, committed: bool) -> Any:
+    def _few_shot(
+        self, library: "Library", tasks: "Mapping[str, Sequence[Task]]", key: "PRNGKeyArray", committed: bool
+    ) -> "dict[str, Success]":
         import jax
 
-        from cumulant.evaluation import evaluate, over_tasks, tables_of
-        from cumulant.regression import AT_ONCE
-        from cumulant.tasks import reached
+        from cumulant.transfer.evaluation import evaluate
 
-        tables = tables_of([task for group in tasks.values() for task in group])
         key_learn, key_play = jax.random.split(key)
-
-        def learn(table: Any, key: Any) -> Any:
-            def reward(state: Any) -> Any:
-                return reached(table, library.world.features(state)).astype(float)
-
-            return library.learn_reward(reward, key, self.few_shot, self.paper_few_shot)
-
-        keys = jax.random.split(key_learn, len(tables))
-        w = jax.jit(lambda *xs: over_tasks(library.world, learn, xs, AT_ONCE))(tables, keys)
+        everything = [task for group in tasks.values() for task in group]
+        w = library.learn_tasks(everything, key_learn, self.few_shot, self.paper_few_shot)
         return evaluate(library.world, library.gpi(committed), tasks, key_play, self.episodes, w)
 
 
 def _pooled(runs: "list[dict[str, Success]]") -> "dict[str, Success]":
     """Several libraries' results as one, over all their episodes."""
-    from cumulant.evaluation import pool
+    from cumulant.transfer.evaluation import pool
 
     return {name: pool([run[name] for run in runs]) for name in runs[0]}

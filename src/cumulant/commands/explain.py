@@ -21,8 +21,8 @@ class Explain:
 
     def run(self) -> None:
         """Parse, and say what it means."""
-        from cumulant.language import parse
-        from cumulant.tasks import THIRDS
+        from cumulant.goals.language import parse
+        from cumulant.goals.tasks import THIRDS
 
         task = parse(self.phrase, world_of(self.objects).sprites)
         words = THIRDS if task.bins == 3 else _numbered_bins(task.bins)

@@ -1,23 +1,48 @@
-"""What the user gave, made usable or refused in one clear line."""
+"""What the user gave, made usable or refused in one clear line. Names of features and functions are read here alone."""
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cumulant.library import Library
-    from cumulant.spriteworld import Spriteworld
+    from jaxtyping import PRNGKeyArray
+
+    from cumulant.features.coordinates import Features
+    from cumulant.transfer.library import Library
+    from cumulant.worlds.episodes import Reward
+    from cumulant.worlds.protocol import World
+    from cumulant.worlds.spriteworld import Spriteworld
 
 OBJECTS = ("square", "circle")
+_LEARNT = "learnt:"
+_TRIED = 64  # states on which a reward is tried before it is used
 
 
 class BadInput(Exception):
     """What the user gave cannot be used; the message is one clear line (a phrase's error adds where it points)."""
 
 
+@dataclass(frozen=True)
+class LibraryOptions:
+    """Which library, shared by all commands that act with one."""
+
+    library: Path | None = None  # A skill library; by default the one that ships.
+    features: str = ""  # Only if it was made with a function of your own: package.module:function.
+
+    def load(self) -> "Library":
+        """The library, or BadInput."""
+        return library_in(self.library, self.features)
+
+
+SHIPPED = LibraryOptions()
+
+
 def world_of(objects: tuple[str, ...]) -> "Spriteworld":
     """Spriteworld with the named objects."""
-    from cumulant.spriteworld import Spriteworld
+    from cumulant.worlds.spriteworld import Spriteworld
 
     try:
         return Spriteworld(objects)
@@ -25,44 +50,80 @@ def world_of(objects: tuple[str, ...]) -> "Spriteworld":
         raise BadInput(str(error)) from None
 
 
-def library_in(path: Path | None) -> "Library":
-    """The library in a folder, or the one that ships."""
-    from cumulant.library import Library
-    from cumulant.store import Unreadable
+def library_in(path: Path | None, features: str = "") -> "Library":
+    """The library in a folder, or the one that ships. Code is imported only if the user's own command names it."""
+    from cumulant.storage import Unreadable
+    from cumulant.transfer.library import Library
 
     try:
-        return Library.load(path)
+        return Library.load(path, features=_function_named(features, "features") if features else None)
     except (Unreadable, ValueError) as error:
         raise BadInput(str(error)) from None
 
 
-def reward_named(name: str, library: "Library") -> Callable[[Any], Any]:
+def features_named(name: str, world: "World") -> "Features":
+    """The features that "true", "entangled:SEED", "learnt:FOLDER" or "package.module:function" names."""
+    from cumulant.features.coordinates import entangled_features, true_features
+    from cumulant.features.encoder import Encoder
+    from cumulant.storage import Unreadable
+
+    kind, _, rest = name.partition(":")
+    try:
+        if name == "true":
+            return true_features
+        if (folder := learnt_folder(name)) is not None:
+            return Encoder.load(folder)
+        if kind == "entangled" and rest.isdecimal():
+            return entangled_features(len(world.feature_names), int(rest))
+    except Unreadable as error:
+        raise BadInput(str(error)) from None
+    return _function_named(name, "features")
+
+
+def learnt_folder(features: str) -> Path | None:
+    """The encoder's folder in "learnt:FOLDER"; None for other names."""
+    return Path(features.removeprefix(_LEARNT)) if features.startswith(_LEARNT) else None
+
+
+def reward_named(name: str, library: "Library") -> "Reward":
     """The user's reward as a function of the state, tried on random states before it is used."""
     import jax
     import jax.numpy as jnp
     import numpy as np
 
-    from cumulant.features import load_function
-
-    try:
-        function = load_function(name, "reward")
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    world = library.world
-    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), 64))
+    function, world = _function_named(name, "reward"), library.world
+    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), _TRIED))
     try:
         values = np.asarray(jax.vmap(lambda state: function(world.observe(state)))(states))
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadInput(f"reward {name!r} fails on an observation, or is not written in JAX: {first}") from None
-    if values.shape != (64,):
+    if values.shape != (_TRIED,):
         raise BadInput(f"reward {name!r} must return one number, but returns the shape {values.shape[1:]}")
     if not np.isfinite(values).all():
         raise BadInput(f"reward {name!r} returns NaN or an infinity")
     return lambda state: jnp.asarray(function(world.observe(state)), float)
 
 
-def key_of(seed: int) -> Any:
+def _function_named(name: str, role: str) -> Callable[..., Any]:
+    """The function that "package.module:function" names; modules of the working folder count."""
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise BadInput(f"{role} {name!r} must have the form package.module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        raise BadInput(f"{role} {name!r}: there is no module {error.name!r}") from None
+    except AttributeError:
+        raise BadInput(f"{role} {name!r}: the module {module!r} has no {function!r}") from None
+    if not callable(found):
+        raise BadInput(f"{role} {name!r} is no function")
+    return found
+
+
+def key_of(seed: int) -> "PRNGKeyArray":
     """The random key of a seed."""
     import jax
 

@@ -4,7 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from cumulant.commands.inputs import at_least, key_of, library_in, usable_folder
+from tyro.conf import OmitArgPrefixes
+
+from cumulant.commands.inputs import SHIPPED, LibraryOptions, at_least, key_of, usable_folder
 from cumulant.commands.output import print_json, print_table
 
 
@@ -12,7 +14,7 @@ from cumulant.commands.output import print_json, print_table
 class Inspect:
     """Audit the off-diagonal trick: what each policy really does to every feature, against what the Lemma assumes."""
 
-    library: Path | None = None  # A skill library; by default the one that ships.
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
     out: Path = Path("inspect")  # Folder for audit.png and audit.json.
     starts: int = 200  # Random starts from which every policy is played.
     seed: int = 0  # Of the starts.
@@ -22,14 +24,14 @@ class Inspect:
         """Play every policy, compare, draw."""
         import numpy as np
 
-        from cumulant.audit import audit
-        from cumulant.disentanglement import independence
-        from cumulant.figures import draw_audit
-        from cumulant.files import write_whole
+        from cumulant.experiments.drawings import draw_audit
+        from cumulant.features.disentanglement import independence
+        from cumulant.storage import write_whole
+        from cumulant.transfer.audit import audit
 
         at_least("starts", self.starts, 1)
         usable_folder(self.out)
-        library = library_in(self.library)
+        library = self.using.load()
         result, names = audit(library, key_of(self.seed), self.starts), library.feature_names
         same = np.eye(len(names), dtype=bool)
         by_feature = result.lemma_error.mean(axis=(1, 3))  # [policy's feature, cumulant's feature]

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cumulant.evaluation import Success
+    from cumulant.transfer.evaluation import Success
 
 
 def print_json(report: dict[str, Any]) -> None:
@@ -35,4 +35,5 @@ def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
 def rate_and_steps(success: "Success") -> tuple[str, str]:
     """A rate with its interval, and the mean steps, as a table shows them."""
     low, high = success.ci95
-    return f"{success.success:.3f} [{low:.3f}, {high:.3f}]", f"{success.mean_steps or float('nan'):.1f}"
+    steps = "–" if success.mean_steps is None else f"{success.mean_steps:.1f}"
+    return f"{success.success:.3f} [{low:.3f}, {high:.3f}]", steps

@@ -1,22 +1,37 @@
 """`cumulant pretrain`."""
 
+import shutil
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import FrameType
+from typing import TYPE_CHECKING, Literal
 
-from cumulant.commands.inputs import OBJECTS, BadInput, key_of, usable_folder, world_of
+from tyro.conf import OmitArgPrefixes
+
+from cumulant.commands.inputs import (
+    OBJECTS,
+    BadInput,
+    features_named,
+    key_of,
+    learnt_folder,
+    usable_folder,
+    world_of,
+)
 from cumulant.commands.output import print_json
+from cumulant.freeplay.settings import PRESETS, FreePlay
 
 if TYPE_CHECKING:
-    from cumulant.spriteworld import Spriteworld
-    from cumulant.successor import FreePlay
+    from cumulant.features.coordinates import Features
+    from cumulant.worlds.protocol import World
 
 
 @dataclass(frozen=True)
 class Pretrain:
     """Stage 2: play freely, with no reward, and learn every feature's policies and their successor features.
+
+    Every setting of the preset can be given in its place; the defaults shown are those of the chosen --preset.
 
     Try: cumulant pretrain --preset cpu --out my-library
     """
@@ -26,60 +41,22 @@ class Pretrain:
     seed: int = 0  # Of everything random.
     objects: tuple[str, ...] | None = None  # The world's objects, topmost first; by default a square and a circle.
     features: str = "true"  # Or learnt:FOLDER, entangled:SEED, or package.module:function of the observation.
-    env_steps: int | None = None  # Steps of free play, in place of the preset's.
-    bins: int | None = None  # Bins of each feature, in place of the preset's.
-    gamma: float | None = None  # Discount, in place of the preset's.
-    width: int | None = None  # Units of a layer, in place of the preset's.
-    learning_rate: float | None = None  # In place of the preset's.
-    full_matrix: bool = False  # Learn all of Ψ rather than fill it in by the Lemma.
     resume: bool = False  # Go on with the run in the folder.
     force: bool = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
     tensorboard: bool = False  # Write TensorBoard events too (extra `tensorboard`).
     json: bool = False  # One JSON object on stdout, and nothing else.
-
-    def config(self) -> "FreePlay":
-        """The preset, with what was given in its place."""
-        from cumulant.successor import PRESETS
-
-        given = {name: getattr(self, name) for name in ("env_steps", "bins", "gamma", "width", "learning_rate")}
-        changes = {name: value for name, value in given.items() if value is not None}
-        try:
-            return replace(PRESETS[self.preset], full_matrix=self.full_matrix, **changes)
-        except ValueError as error:
-            raise BadInput(str(error)) from None
-
-    def world(self) -> "Spriteworld":
-        """The world that the features were learnt in, or one of the given objects."""
-        from cumulant.features import encoder_in, folder_of, is_learnt, named_features
-        from cumulant.library import encoder_folder
-        from cumulant.store import Unreadable
-
-        try:
-            if not is_learnt(self.features):
-                world = world_of(self.objects or OBJECTS)
-                named_features(self.features, len(world.feature_names))
-                return world
-            given = folder_of(self.features)
-            kept = self.resume and not given.exists()  # a run has a copy of its encoder
-            learnt_in = encoder_in(encoder_folder(self.out) if kept else given).world
-        except (Unreadable, ValueError) as error:
-            raise BadInput(str(error)) from None
-        if self.objects not in (None, learnt_in.objects):
-            raise BadInput(
-                f"{self.features} was learnt in a world of {', '.join(learnt_in.objects)}: leave out --objects"
-            )
-        return learnt_in
+    settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
-        import shutil
+        from cumulant.commands.progress import Reporter
+        from cumulant.freeplay.checkpoints import holds_a_run
+        from cumulant.freeplay.runs import Diverged
+        from cumulant.storage import Unreadable
+        from cumulant.transfer.pretraining import pretrain
 
-        from cumulant.freeplay import Diverged, holds_a_run, pretrain
-        from cumulant.progress import Reporter
-        from cumulant.store import Unreadable
-
-        config, world = self.config(), self.world()
+        world, features = self._world_and_features()
         key_of(self.seed)
         if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
@@ -90,16 +67,16 @@ class Pretrain:
             for name in ("config.json", "weights.safetensors", "metrics.jsonl"):
                 (self.out / name).unlink(missing_ok=True)
             shutil.rmtree(self.out / "checkpoints", ignore_errors=True)
-        stop = _Interrupt()
-        reporter = Reporter(config.updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
+        stop, updates = _Interrupt(), self.settings.updates
+        reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
         try:
             with reporter, stop:
                 library = pretrain(
                     world,
-                    config,
+                    self.settings,
                     self.seed,
                     self.out,
-                    self.features,
+                    features,
                     self.resume,
                     reporter,
                     stop.requested,
@@ -111,11 +88,29 @@ class Pretrain:
             print(f"stopped and saved: go on with the same command and --resume (in {self.out})", file=sys.stderr)
             raise SystemExit(130)
         if self.json:
-            return print_json({"out": str(self.out), "updates": config.updates} | reporter.summary())
+            return print_json({"out": str(self.out), "updates": updates} | reporter.summary())
         train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
-        print(f"{self.out}: {config.updates:,} updates in {train}, compiled in {compiling}")
-        goal = "--reward package.module:function" if library.misunderstanding else f'"{world.objects[0]} top left"'
+        print(f"{self.out}: {updates:,} updates in {train}, compiled in {compiling}")
+        thing = world.feature_names[-1].rpartition("_")[0]
+        goal = f'"{thing} top left"' if library.knows_words else "--reward package.module:function"
         print(f"Next: cumulant solve {goal} --library {self.out}")
+
+    def _world_and_features(self) -> "tuple[World, Features]":
+        """The world that the features were learnt in, or one of the given objects; and the features."""
+        from cumulant.features.encoder import Encoder
+        from cumulant.transfer.library import encoder_folder
+
+        given = learnt_folder(self.features)
+        if given is None:
+            world = world_of(self.objects or OBJECTS)
+            return world, features_named(self.features, world)
+        kept = self.resume and not given.exists()  # a run has a copy of its encoder
+        encoder = features_named(f"learnt:{encoder_folder(self.out) if kept else given}", world_of(OBJECTS))
+        assert isinstance(encoder, Encoder)
+        objects = getattr(encoder.world, "objects", ())
+        if self.objects not in (None, objects):
+            raise BadInput(f"{self.features} was learnt in a world of {', '.join(objects)}: leave out --objects")
+        return encoder.world, encoder
 
 
 class _Interrupt:
@@ -128,12 +123,12 @@ class _Interrupt:
         return self._asked
 
     def __enter__(self) -> "_Interrupt":
-        self._before: Any = signal.signal(signal.SIGINT, self._ask)
+        self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
     def __exit__(self, *exception: object) -> None:
         signal.signal(signal.SIGINT, self._before)
 
-    def _ask(self, *_: Any) -> None:
+    def _ask(self, number: int, frame: FrameType | None) -> None:
         self._asked = True
         signal.signal(signal.SIGINT, self._before)

@@ -5,18 +5,21 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import OBJECTS, BadInput, at_least, key_of, usable_folder
 from cumulant.commands.output import print_json, print_table
+from cumulant.features.settings import Represent
 
 if TYPE_CHECKING:
-    from cumulant.pixels import PixelSpriteworld
-    from cumulant.representation import Encoder, Measures, Represent
+    from cumulant.features.encoder import Encoder, Measures
+    from cumulant.worlds.pixels import PixelSpriteworld
 
 _JUDGED_SEED = 70_000  # of the frames that an encoder is judged by: apart from those it was trained on
 _COLUMNS = 8  # of a picture
-_SETTINGS = ("learner", "latents", "width", "beta", "pairs", "updates", "batch", "restarts", "learning_rate")
+_DEFAULTS = Represent()
 
 
 @dataclass(frozen=True)
@@ -27,36 +30,18 @@ class RepresentCommand:
     """
 
     out: Path  # Folder for the encoder, its measures and its pictures.
-    learner: Literal["keypoints", "beta_vae", "ada_gvae"] | None = None  # What the latents are made to be: keypoints.
     seed: int = 0  # Of everything random.
     objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
     size: int = 64  # Of a frame, in pixels.
     look: str = "plain"  # Or other-colours, alike, textured.
-    latents: int | None = None  # Before the dead and the redundant are dropped; of keypoints, two each.
-    width: int | None = None  # Channels of a layer.
-    beta: float | None = None  # Weight of a VAE's divergence.
-    pairs: int | None = None  # Pairs of frames, one action apart, seen in random play.
-    updates: int | None = None  # Of the autoencoder.
-    batch: int | None = None  # Pairs in an update.
-    restarts: int | None = None  # Autoencoders that are learnt; the one that reconstructs best is kept.
-    learning_rate: float | None = None  # Of Adam.
     labelled: int = 64  # Frames labelled in words, by which phrases get their meaning; 0: none.
     force: bool = False  # Overwrite the encoder in the folder.
     json: bool = False  # One JSON object on stdout, and nothing else.
-
-    def settings(self) -> "Represent":
-        """The defaults, with what was given in their place."""
-        from cumulant.representation import Represent
-
-        given = {name: getattr(self, name) for name in _SETTINGS}
-        try:
-            return Represent(**{name: value for name, value in given.items() if value is not None})
-        except ValueError as error:
-            raise BadInput(str(error)) from None
+    settings: OmitArgPrefixes[Represent] = _DEFAULTS
 
     def world(self) -> "PixelSpriteworld":
         """The world of the given objects, seen as frames."""
-        from cumulant.pixels import PixelSpriteworld
+        from cumulant.worlds.pixels import PixelSpriteworld
 
         try:
             return PixelSpriteworld(self.objects, size=self.size, look=self.look)
@@ -67,10 +52,11 @@ class RepresentCommand:
         """Learn, judge, draw; only then touch the folder."""
         import jax
 
-        from cumulant.progress import Reporter
-        from cumulant.representation import measure, represent
+        from cumulant.commands.progress import Reporter
+        from cumulant.features.encoder import measure
+        from cumulant.features.representation import represent
 
-        settings, world = self.settings(), self.world()
+        settings, world = self.settings, self.world()
         at_least("labelled", self.labelled, 0)
         key_of(self.seed)
         self._check_folder()
@@ -102,7 +88,7 @@ class RepresentCommand:
         self._tell(encoder, judged)
 
     def _check_folder(self) -> None:
-        from cumulant.store import Unreadable, read_info
+        from cumulant.storage import Unreadable, read_info
 
         if not (self.out / "config.json").exists():
             return
@@ -136,8 +122,8 @@ def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
     import jax.numpy as jnp
     import numpy as np
 
-    from cumulant.autoencoders import image_of
-    from cumulant.figures import draw_correlations, draw_frames
+    from cumulant.experiments.drawings import draw_correlations, draw_frames
+    from cumulant.features.autoencoders import image_of
 
     world, coder = encoder.world, encoder.autoencoder
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(_JUDGED_SEED), _COLUMNS))

@@ -14,7 +14,7 @@ from cumulant.commands.inputs import BadInput, usable_folder
 from cumulant.commands.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from cumulant.results import Row
+    from cumulant.experiments.run_folders import Row
 
 _TITLES = {
     "fig4": "The paper's Figure 4: success on new tasks",
@@ -53,7 +53,7 @@ class Reproduce:
         special: dict[str, Any] = {"sample-complexity": _payback, "pixels": _from_pixels}
         draw = partial(special[self.what], configs) if self.what in special else self._curves
         report: dict[str, Any] = draw(rows, picture)
-        from cumulant.files import write_whole
+        from cumulant.storage import write_whole
 
         report |= {"seconds": {name: config["seconds"]["total_s"] for name, config in configs.items()}}
         report |= {"devices": sorted({config["device"] for config in configs.values()})}
@@ -65,8 +65,8 @@ class Reproduce:
 
     def _rows(self) -> "tuple[list[Row], dict[str, Any]]":
         """All rows of the figure's parts, run now where they are missing, and the parts' config.json."""
-        from cumulant.results import read_rows
-        from cumulant.store import Unreadable, read_info
+        from cumulant.experiments.run_folders import read_rows
+        from cumulant.storage import Unreadable, read_info
 
         try:
             folders = self._folders()
@@ -75,7 +75,7 @@ class Reproduce:
             raise BadInput(str(error)) from None
 
     def _folders(self) -> list[Path]:
-        from cumulant.experiments import FIGURES, FULL, SMOKE, is_recorded, run_part
+        from cumulant.experiments.parts import FIGURES, FULL, SMOKE, is_recorded, run_part
 
         parts = FIGURES[self.what]
         if unknown := [name for name in self.only if name not in parts]:
@@ -93,8 +93,8 @@ class Reproduce:
 
     def _curves(self, rows: "list[Row]", picture: Path) -> dict[str, Any]:
         """Draw curves; report each line's last point in each class."""
-        from cumulant.curves import BINS_STYLES, STYLES, draw_curves, search_styles
-        from cumulant.results import lines_of
+        from cumulant.experiments.curves import BINS_STYLES, STYLES, draw_curves, search_styles
+        from cumulant.experiments.run_folders import lines_of
 
         styles = {"fig4": STYLES, "fig5": BINS_STYLES, "dqn-search": search_styles(lines_of(rows))}[self.what]
         draw_curves(picture, rows, _TITLES[self.what], styles)
@@ -103,7 +103,7 @@ class Reproduce:
 
 def _from_pixels(configs: dict[str, Any], rows: "list[Row]", picture: Path) -> dict[str, Any]:
     """Draw success with features true, learnt and entangled; report it, and how disentangled all of them are."""
-    from cumulant.curves import draw_from_pixels
+    from cumulant.experiments.curves import draw_from_pixels
 
     measures = _measures(picture.parent, configs)
     scores = _disentanglement(rows, measures)
@@ -114,8 +114,8 @@ def _from_pixels(configs: dict[str, Any], rows: "list[Row]", picture: Path) -> d
 
 def _measures(out: Path, parts: Iterable[str]) -> dict[str, Any]:
     """What was measured of the features that parts have learnt."""
-    from cumulant.pixel_experiments import read_measures
-    from cumulant.store import Unreadable
+    from cumulant.experiments.from_pixels import read_measures
+    from cumulant.storage import Unreadable
 
     folders = [out / "runs" / name for name in parts]
     try:
@@ -126,8 +126,8 @@ def _measures(out: Path, parts: Iterable[str]) -> dict[str, Any]:
 
 def _ends(rows: "list[Row]") -> dict[str, Any]:
     """Each line's last point in each class: mean, low, high."""
-    from cumulant.results import curve, lines_of
-    from cumulant.suites import CLASSES
+    from cumulant.experiments.run_folders import curve, lines_of
+    from cumulant.goals.suites import CLASSES
 
     ends: dict[str, Any] = {}
     for line in lines_of(rows):
@@ -141,9 +141,9 @@ def _ends(rows: "list[Row]") -> dict[str, Any]:
 
 def _disentanglement(rows: "list[Row]", measures: dict[str, Any]) -> dict[str, dict[int, float]]:
     """Each line's DCI disentanglement, seed by seed: as measured of learnt features, and computed of the others."""
-    from cumulant.features import named_features
-    from cumulant.pixel_experiments import disentanglement_of
-    from cumulant.spriteworld import Spriteworld
+    from cumulant.experiments.from_pixels import disentanglement_of
+    from cumulant.features.coordinates import named_features
+    from cumulant.worlds.spriteworld import Spriteworld
 
     world = Spriteworld()
 
@@ -159,9 +159,9 @@ def _disentanglement(rows: "list[Row]", measures: dict[str, Any]) -> dict[str, d
 
 
 def _payback(configs: dict[str, Any], rows: "list[Row]", picture: Path) -> dict[str, Any]:
-    from cumulant.curves import draw_payback
-    from cumulant.results import break_even, paybacks
-    from cumulant.suites import CLASSES
+    from cumulant.experiments.curves import draw_payback
+    from cumulant.experiments.run_folders import break_even, paybacks
+    from cumulant.goals.suites import CLASSES
 
     costs = {}
     for line in ("gpi-trick", "ours"):
@@ -201,7 +201,7 @@ def _print_report(what: str, report: dict[str, Any]) -> None:
                 rows,
             )
         return
-    from cumulant.suites import CLASSES
+    from cumulant.goals.suites import CLASSES
 
     rows = []
     for line, ends in report["lines"].items():
@@ -212,9 +212,9 @@ def _print_report(what: str, report: dict[str, Any]) -> None:
 
 def _theorem(out: Path, as_json: bool) -> None:
     """Check every world, print the table, draw it."""
-    from cumulant import theory
-    from cumulant.figures import draw_theorem
-    from cumulant.files import write_whole
+    from cumulant.experiments import theory
+    from cumulant.experiments.drawings import draw_theorem
+    from cumulant.storage import write_whole
 
     gamma = 0.9
     checks = [theory.check(world, gamma) for world in theory.WORLDS]

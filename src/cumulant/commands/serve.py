@@ -6,9 +6,10 @@ import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from cumulant.commands.inputs import BadInput, library_in
+from tyro.conf import OmitArgPrefixes
+
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Serve:
     Try: cumulant serve, and open the address that it prints
     """
 
-    library: Path | None = None  # A skill library; by default the one that ships.
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
     port: int = 8000  # Where to listen; 0 takes a free one.
     host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in.
 
@@ -32,19 +33,19 @@ class Serve:
                 from cumulant.web.server import create_app
             except ModuleNotFoundError as error:
                 raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
-            from cumulant.store import Unreadable
-            from cumulant.web.theatre import Theatre
+            from cumulant.storage import Unreadable
+            from cumulant.web.player import Player
 
             try:
-                theatre = Theatre(library_in(self.library))
+                player = Player(self.using.load())
             except Unreadable as error:
                 raise BadInput(str(error)) from None
-            next(theatre.rehearsals())()  # compiled before anybody is let in
+            next(player.warm_ups())()  # compiled before anybody is let in
             listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
             print(f"Cumulant is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C stops it)", flush=True)
             config = uvicorn.Config(
-                create_app(theatre, self.host),
+                create_app(player, self.host),
                 log_level="warning",
                 ws_max_size=MAX_BYTES,
                 ws_per_message_deflate=False,

@@ -2,16 +2,19 @@
 
 import json as json_text
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
 
-from cumulant.commands.inputs import BadInput, at_least, key_of, library_in, reward_named, usable_folder
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, reward_named, usable_folder
 from cumulant.commands.output import print_json, rate_and_steps
 
 if TYPE_CHECKING:
-    from cumulant.library import Library
+    from cumulant.transfer.library import Library
+
+_REWARDED = 0.5  # a reward above this is the goal
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Solve:
     phrase: Positional[str] = ""  # The goal, in words.
     reward: str = ""  # In its place, package.module:function: an observation's reward; above 0.5 is the goal.
     budget: int = 10_000  # Labelled steps to learn the reward from.
-    library: Path | None = None  # A skill library; by default the one that ships.
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
     gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
     episodes: int = 200  # Random starts.
     seed: int = 0  # Episode i is that of seed + i; the labelled steps too are the seed's.
@@ -36,43 +39,38 @@ class Solve:
         """Find weights, act, and tell how often it worked."""
         import jax
 
-        from cumulant.evaluation import summarise
-        from cumulant.files import write_whole
-        from cumulant.policy import episode_keys, play
-        from cumulant.tasks import reached
+        from cumulant.storage import write_whole
+        from cumulant.transfer.evaluation import summarise
+        from cumulant.worlds.episodes import episode_keys, goal_of, play_many
 
         if bool(self.phrase) == bool(self.reward):
             raise BadInput("give a phrase or --reward package.module:function, one of the two")
         at_least("episodes", self.episodes, 1)
         at_least("budget", self.budget, 1)
-        library, key = library_in(self.library), key_of(self.seed)
+        library, key = self.using.load(), key_of(self.seed)
         world = library.world
-        if self.phrase and library.misunderstanding:
-            raise BadInput(f"{library.misunderstanding}: give --reward")
+        if self.phrase and library.why_no_words:
+            raise BadInput(f"{library.why_no_words}: give --reward")
         if self.phrase:
             task = library.task(self.phrase)
-            table, w = jax.numpy.asarray(task.table()), library.weights(task)
+            w, goal = library.weights(task), goal_of(world, jax.numpy.asarray(task.table()))
             named: dict[str, Any] = {"task": self.phrase, "canonical": str(task)}
-
-            def goal(state: Any) -> Any:
-                return reached(table, world.features(state))
         else:
             reward = reward_named(self.reward, library)
             w = jax.jit(lambda key: library.learn_reward(reward, key, self.budget))(jax.random.fold_in(key, 0))
             named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget}
 
             def goal(state: Any) -> Any:
-                return reward(state) > 0.5
+                return reward(state) > _REWARDED
 
-        gpi = library.gpi(self.gpi == "committed")
-        run = jax.jit(jax.vmap(lambda key: play(world, gpi(world, w), goal, key)))
-        episodes = run(episode_keys(self.seed, self.episodes))
+        policy = library.policy(w, self.gpi == "committed")
+        episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
         result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
         if self.trace:
             usable_folder(self.trace.parent)
             write_whole(self.trace, json_text.dumps(_trace(world, episodes)).encode())
         if self.gif:
-            from cumulant.pictures import film_of, save_gif
+            from cumulant.worlds.films import film_of, save_gif
 
             usable_folder(self.gif.parent)
             save_gif(self.gif, [film_of(world, named["task"], episodes)])
@@ -99,7 +97,7 @@ def _meaning(library: "Library", w: Any) -> str:
     """The conjunction of bins that learnt weights favour most, for people to read."""
     import numpy as np
 
-    from cumulant.tasks import Task
+    from cumulant.goals.tasks import Task
 
     rows, names = np.asarray(w)[0], library.feature_names
     liked = {
@@ -107,7 +105,7 @@ def _meaning(library: "Library", w: Any) -> str:
         for i, row in enumerate(rows)
         if row.max() > 0.1 * max(rows.max(), 1e-9)
     }
-    if library.understands_goals and not library.grounding:
+    if library.knows_words and not library.grounding:
         return str(Task.where(names, {names[i]: bins for i, bins in liked.items()}, library.config.bins))
     conditions = [f"{names[i]} {' or '.join(library.bin_names[i][j] for j in bins)}" for i, bins in liked.items()]
     return " and ".join(conditions) or "anything"

@@ -1,1 +1,4 @@
-"""The web page: `theatre` plays episodes with all there is to show, `schemas` types the API, `server` serves both."""
+"""The page: `player` plays episodes with all there is to show, `api` answers requests, `server` serves both.
+
+It knows every room but commands. Nothing is kept about anybody.
+"""

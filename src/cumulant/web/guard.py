@@ -1,4 +1,4 @@
-"""What stands between the network and the theatre: who may ask, how much, how often. Nothing is kept about anybody."""
+"""What stands between the network and the player: who may ask, how much, how often. Nothing is kept about anybody."""
 
 import time
 from collections import OrderedDict

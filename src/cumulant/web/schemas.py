@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cumulant.language import MAX_CHARACTERS
-from cumulant.web.theatre import Method
+from cumulant.goals.language import MAX_CHARACTERS
+from cumulant.web.player import Method
 
 Seed = Annotated[int, Field(ge=0, lt=2**32, description="The same seed gives the same episode, here as everywhere.")]
 Positions = Annotated[

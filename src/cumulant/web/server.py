@@ -1,4 +1,4 @@
-"""The page and the API behind it. Every offer of the repertoire is a POST request, and a call over the socket."""
+"""The page and the API behind it. Every offer of the api is a POST request, and a call over the socket."""
 
 import asyncio
 import contextlib
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from cumulant.web import schemas
+from cumulant.web.api import OFFERS, Offer, Refused, play, world_of
 from cumulant.web.guard import MAX_SESSIONS, Bucket, Buckets, Guard, welcome
-from cumulant.web.repertoire import OFFERS, Offer, Refused, play, world_of
-from cumulant.web.theatre import Theatre
+from cumulant.web.player import Player
 
 _THREADS = 2  # that compute; the event loop stays free
 _WAITING = 128  # computations at once, running or waiting
@@ -40,12 +40,12 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class House:
-    """The theatre with its doors: a few threads that compute, and how many may wait."""
+class Service:
+    """The player with its doors: a few threads that compute, and how many may wait."""
 
-    def __init__(self, theatre: Theatre):
+    def __init__(self, player: Player):
         """One for the life of the server."""
-        self.theatre, self.pool = theatre, ThreadPoolExecutor(_THREADS, "theatre")
+        self.player, self.pool = player, ThreadPoolExecutor(_THREADS, "player")
         self.waiting, self.sessions, self.buckets = 0, 0, Buckets()
 
     async def compute(self, work: Callable[[], Any]) -> Any:
@@ -58,9 +58,9 @@ class House:
         finally:
             self.waiting -= 1
 
-    async def rehearse(self) -> None:
+    async def warm_up(self) -> None:
         """Compile in the background, so that nobody waits later."""
-        for work in self.theatre.rehearsals():
+        for work in self.player.warm_ups():
             await self.compute(work)
 
     def charge(self, request: Request, cost: int) -> None:
@@ -70,17 +70,17 @@ class House:
             raise HTTPException(429, f"too many requests: wait {wait:.1f} s", {"Retry-After": str(int(wait) + 1)})
 
 
-def create_app(theatre: Theatre, host: str = "127.0.0.1", rehearse: bool = True) -> FastAPI:
+def create_app(player: Player, host: str = "127.0.0.1", warm_up: bool = True) -> FastAPI:
     """The application, to be bound to `host`; it compiles in the background unless told not to."""
-    house = House(theatre)
+    service = Service(player)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        rest = asyncio.create_task(house.rehearse()) if rehearse else None
+        rest = asyncio.create_task(service.warm_up()) if warm_up else None
         yield
         if rest:
             rest.cancel()
-        house.pool.shutdown(wait=False, cancel_futures=True)
+        service.pool.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
         title="Cumulant",
@@ -92,8 +92,8 @@ def create_app(theatre: Theatre, host: str = "127.0.0.1", rehearse: bool = True)
     )
     app.add_middleware(Guard, host=host)
     _add_problems(app)
-    _add_offers(app, house)
-    _add_socket(app, house, host)
+    _add_offers(app, service)
+    _add_socket(app, service, host)
     app.mount("/", StaticFiles(directory=str(resources.files("cumulant.web") / "page"), html=True))
     return app
 
@@ -119,8 +119,8 @@ def _first_of(errors: Any) -> schemas.Problem:
     return schemas.Problem(message=f"{where}: {errors[0]['msg']}" if where else errors[0]["msg"])
 
 
-def _add_offers(app: FastAPI, house: House) -> None:
-    world = world_of(house.theatre)
+def _add_offers(app: FastAPI, service: Service) -> None:
+    world = world_of(service.player)
 
     @app.get("/api/world", responses={403: _PROBLEMS[403]})
     async def describe_world() -> schemas.World:
@@ -129,45 +129,45 @@ def _add_offers(app: FastAPI, house: House) -> None:
 
     for name, offer in OFFERS.items():
         app.post(f"/api/{name}", name=name, description=offer.answer.__doc__, responses=_PROBLEMS)(
-            _endpoint(house, offer)
+            _endpoint(service, offer)
         )
 
     @app.post("/api/gif", responses=_PROBLEMS | {200: {"content": {"image/gif": {}}}}, response_class=Response)
     async def gif(episode: schemas.EpisodeRequest, request: Request) -> Response:
         """An episode as an animation, captioned with its goal."""
-        house.charge(request, _GIF_COST)
-        theatre = house.theatre
-        made = await house.compute(lambda: theatre.film(episode.phrase, play(theatre, episode)))
+        service.charge(request, _GIF_COST)
+        player = service.player
+        made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)))
         return Response(made, media_type="image/gif")
 
 
-def _endpoint(house: House, offer: Offer) -> Callable[..., Any]:
+def _endpoint(service: Service, offer: Offer) -> Callable[..., Any]:
     async def answer(body: BaseModel, request: Request) -> BaseModel:
-        house.charge(request, offer.cost)
-        return await house.compute(lambda: offer.answer(house.theatre, body))
+        service.charge(request, offer.cost)
+        return await service.compute(lambda: offer.answer(service.player, body))
 
     answer.__annotations__ |= {"body": offer.request, "return": offer.reply}
     return answer
 
 
-def _add_socket(app: FastAPI, house: House, host: str) -> None:
+def _add_socket(app: FastAPI, service: Service, host: str) -> None:
     @app.websocket("/api/socket")
     async def socket(socket: WebSocket) -> None:
-        if not welcome(socket.headers, host) or house.sessions >= MAX_SESSIONS:
-            return await socket.close(1008 if house.sessions < MAX_SESSIONS else 1013)
-        house.sessions += 1
+        if not welcome(socket.headers, host) or service.sessions >= MAX_SESSIONS:
+            return await socket.close(1008 if service.sessions < MAX_SESSIONS else 1013)
+        service.sessions += 1
         bucket = Bucket()
         try:
             await socket.accept()
             while True:
-                await socket.send_text(await _reply(house, bucket, await socket.receive_text()))
+                await socket.send_text(await _reply(service, bucket, await socket.receive_text()))
         except (WebSocketDisconnect, KeyError, RuntimeError):
             pass  # gone, or sent bytes where text belongs
         finally:
-            house.sessions -= 1
+            service.sessions -= 1
 
 
-async def _reply(house: House, bucket: Bucket, text: str) -> str:
+async def _reply(service: Service, bucket: Bucket, text: str) -> str:
     """The answer to one call. Who calls too often waits: nothing more is read from the socket meanwhile."""
     number = None
     try:
@@ -179,7 +179,7 @@ async def _reply(house: House, bucket: Bucket, text: str) -> str:
         request = offer.request.model_validate(call.request)
         while wait := bucket.wait(offer.cost):
             await asyncio.sleep(wait)
-        reply = await house.compute(lambda: offer.answer(house.theatre, request).model_dump_json())
+        reply = await service.compute(lambda: offer.answer(service.player, request).model_dump_json())
         return f'{{"id":{number},"reply":{reply}}}'
     except Refused as error:
         problem = error.problem

@@ -1,0 +1,127 @@
+"""The command line: reads a command, runs it, and turns bad input into one clear line and exit status 2."""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import subcommand
+
+import cumulant
+from cumulant.commands.bench import Bench
+from cumulant.commands.demo import Demo
+from cumulant.commands.evaluate import Evaluate
+from cumulant.commands.explain import Explain
+from cumulant.commands.inputs import BadInput
+from cumulant.commands.inspect import Inspect
+from cumulant.commands.pretrain import Pretrain
+from cumulant.commands.represent import RepresentCommand
+from cumulant.commands.reproduce import Reproduce
+from cumulant.commands.serve import Serve
+from cumulant.commands.solve import Solve
+from cumulant.freeplay.settings import PRESETS
+
+_DESCRIPTION = """Play freely once, with no reward; then act on any goal at once, in words or as a reward.
+
+Start here:
+  cumulant demo
+  cumulant solve "circle top left and square not left" --gif mine.gif
+  cumulant serve
+
+cumulant COMMAND --help says more; cumulant --version tells the version. For completion in your shell:
+  cumulant --tyro-write-completion bash ~/.local/share/bash-completion/completions/cumulant
+
+Exit status: 0 all went well; 2 bad input, said in one line; 130 stopped by Ctrl+C, and saved where there was something
+to save.
+"""
+
+
+def _commands(argv: Sequence[str]) -> Any:
+    """All commands. The defaults of `pretrain` are those of the preset that the arguments name."""
+    preset = PRESETS.get(_value_of("--preset", argv), PRESETS["cpu"])
+    pretrain = Pretrain(out=tyro.MISSING, settings=preset)
+    return (
+        Annotated[Demo, subcommand("demo")]
+        | Annotated[Solve, subcommand("solve")]
+        | Annotated[Serve, subcommand("serve")]
+        | Annotated[Explain, subcommand("explain")]
+        | Annotated[RepresentCommand, subcommand("represent")]
+        | Annotated[Pretrain, subcommand("pretrain", default=pretrain)]
+        | Annotated[Evaluate, subcommand("evaluate")]
+        | Annotated[Inspect, subcommand("inspect")]
+        | Annotated[Reproduce, subcommand("reproduce")]
+        | Annotated[Bench, subcommand("bench")]
+    )
+
+
+def _value_of(option: str, argv: Sequence[str]) -> str:
+    """What an option is given as, "--preset fast" or "--preset=fast"; empty if it is not given."""
+    following = zip(argv, [*argv[1:], ""], strict=True)
+    given = [
+        after if word == option else word.partition("=")[2]
+        for word, after in following
+        if word.partition("=")[0] == option
+    ]
+    return given[-1] if given else ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns the exit status: 0, or 2 for bad input, said in one line on stderr."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    try:
+        if given == ["--version"]:
+            print(f"cumulant {cumulant.__version__}")
+        else:
+            _read_command(given).run()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    except BadInput as error:
+        print(f"cumulant: {error}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        pointed = getattr(error, "pointed", None)  # a LanguageError, told without importing its module
+        if pointed is None:
+            raise
+        print(f"cumulant: {pointed}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _read_command(argv: Sequence[str]) -> Any:
+    """Parse the arguments; what tyro says in a box over several lines, we say in one."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                _commands(argv),
+                prog="cumulant",
+                description=_DESCRIPTION,
+                args=argv,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise BadInput(f"{_first_block(said.getvalue())} (see cumulant --help)") from None
+    except ValueError as error:  # settings that cannot work
+        raise BadInput(str(error)) from None
+
+
+def _first_block(box: str) -> str:
+    """What tyro's box says above its first rule, in one line. Without Unicode, the title too stands above a rule."""
+    blocks = [""]
+    for line in box.splitlines():
+        text = line.strip("│|+ ")
+        if line.startswith(("╭", "╰")) or not text:
+            continue
+        if set(text) <= set("─-"):
+            blocks.append("")
+        else:
+            blocks[-1] += f" {text}"
+    return blocks[0 if "╭" in box else min(1, len(blocks) - 1)].strip()

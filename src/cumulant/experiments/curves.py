@@ -1,0 +1,157 @@
+"""The paper's figures, drawn from run folders alone: success against steps, and what free play costs and saves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cumulant.experiments.drawings import save
+from cumulant.experiments.run_folders import Payback, Row, break_even, curve, lines_of
+from cumulant.goals.suites import CLASSES
+
+
+class Style(NamedTuple):
+    """How a line looks. Colours are Okabe and Ito's, told apart by the colour-blind; markers tell in grey, too."""
+
+    label: str
+    colour: str
+    marker: str = ""
+    dashes: Any = "-"
+
+
+_BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PINK, _GREY = (
+    "#000000 #e69f00 #56b4e9 #009e73 #0072b2 #d55e00 #cc79a7 #777777".split()
+)
+STYLES = {
+    "ours": Style("ours (committed GPI)", _GREEN, "D"),
+    "gpi-trick": Style("GPI, disentangled, trick", _BLUE, "o"),
+    "gpi-full": Style("GPI, disentangled, full", _SKY, "s"),
+    "gpi-entangled": Style("GPI, entangled, full", _PINK, "^"),
+    "gpi-entangled-trick": Style("GPI, entangled, trick", _PINK, "v", ":"),
+    "dqn": Style("DQN", _RED, "P"),
+    "diayn": Style("DIAYN, GPI", _ORANGE, "X"),
+    "diayn-best-skill": Style("DIAYN, best skill", _ORANGE, "", "--"),
+    "oracle": Style("oracle", _BLACK, "", "--"),
+    "random": Style("random play", _GREY, "", ":"),
+}
+BINS_STYLES = {
+    "gpi-trick": Style("9 bins", _BLUE, "o"),
+    "gpi-trick-7-bins": Style("7 bins", _PINK, "^", "--"),
+    "gpi-trick-7-bins-aligned": Style("7 bins, aligned tasks", _GREEN, "D"),
+    "gpi-trick-5-bins": Style("5 bins", _ORANGE, "s"),
+    "oracle": STYLES["oracle"],
+    "random": Style("random play, unaligned", _GREY, "", ":"),
+}
+
+
+PIXEL_STYLES = {
+    "ours": Style("true coordinates", _GREEN, "D"),
+    "keypoints": Style("learnt: keypoints", _BLUE, "o"),
+    "ada-gvae": Style("learnt: Ada-GVAE", _SKY, "s"),
+    "beta-vae": Style("learnt: β-VAE", _ORANGE, "^"),
+    "ours-entangled": Style("true, rotated", _PINK, "v"),
+    "random": Style("random play", _GREY, "x"),
+}
+
+
+def search_styles(lines: Sequence[str]) -> dict[str, Style]:
+    """A look for each line of a search of up to eight."""
+    colours = (_GREY, _SKY, _PINK, _GREEN, _ORANGE, _BLUE, _RED, _BLACK)
+    looks = zip(lines, colours, "osv^PXD*", strict=False)
+    return {line: Style(line.removeprefix("dqn-search-"), colour, marker) for line, colour, marker in looks}
+
+
+def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, Style] = STYLES) -> None:
+    """A panel for each class: success against the steps of the task, on a log scale. Lines without steps lie flat.
+
+    Where lines lie on each other, markers nest: hollow, and each line's smaller than those drawn before.
+    """
+    figure = Figure(figsize=(11, 5.6), layout="constrained")
+    axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
+    lines = [line for line in styles if line in lines_of(rows)]
+    sizes = dict(zip(lines, np.linspace(8, 4, len(lines)), strict=True))
+    for ax, kind in zip(axes, CLASSES, strict=False):
+        for line in lines:
+            found, style = curve(rows, line, kind), styles[line]
+            looks = {"color": style.colour, "linestyle": style.dashes, "label": style.label, "linewidth": 1.4}
+            if not found.steps.any():
+                ax.axhline(found.mean[0], **looks)
+                continue
+            ax.plot(
+                found.steps, found.mean, marker=style.marker, markersize=sizes[line], markerfacecolor="none", **looks
+            )
+            ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
+        ax.set(xscale="log", ylim=(-0.06, 1.08), title=kind.replace("_", ", "))
+        ax.tick_params(labelbottom=True)
+        ax.grid(alpha=0.25)
+    for ax in axes[3:7]:
+        ax.set_xlabel("environment steps of the task")
+    for ax in axes[::4]:
+        ax.set_ylabel("success within 100 steps")
+    axes[7].axis("off")
+    axes[7].legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
+    figure.suptitle(title)
+    save(figure, path)
+
+
+def draw_from_pixels(path: Path, rows: Sequence[Row], scores: dict[str, dict[int, float]]) -> None:
+    """Success by class for features true, learnt and entangled; and against how disentangled they are, seed by seed."""
+    figure = Figure(figsize=(12, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.8, 1])
+    lines = [line for line in PIXEL_STYLES if line in lines_of(rows)]
+    for i, line in enumerate(lines):
+        style, ends = PIXEL_STYLES[line], [curve(rows, line, kind) for kind in CLASSES]
+        mean, low, high = (np.array([getattr(end, name)[-1] for end in ends]) for name in ("mean", "low", "high"))
+        place = np.arange(len(CLASSES)) + 0.13 * (i - (len(lines) - 1) / 2)
+        looks = {"color": style.colour, "marker": style.marker, "linestyle": "", "label": style.label}
+        left.errorbar(place, mean, [mean - low, high - mean], capsize=2, markersize=6, **looks)
+        if line in scores:
+            success = {seed: np.mean([r.success for r in _last(rows, line) if r.seed == seed]) for seed in scores[line]}
+            right.plot(list(scores[line].values()), list(success.values()), markersize=7, **looks)
+    left.set_xticks(range(len(CLASSES)), [kind.replace("_", ",\n") for kind in CLASSES])
+    labelled = max(row.steps for row in rows)
+    left.set(ylabel=f"success within 100 steps,\nfrom {labelled:,} labelled steps", ylim=(-0.03, 1.05))
+    left.grid(alpha=0.25, axis="y")
+    right.set(
+        xlabel="DCI disentanglement", ylabel="mean success over the classes", xlim=(-0.03, 1.05), ylim=(-0.03, 1.05)
+    )
+    right.grid(alpha=0.25)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines), frameon=False)
+    save(figure, path)
+
+
+def _last(rows: Sequence[Row], line: str) -> list[Row]:
+    """The rows of a line after all of its steps."""
+    mine = [row for row in rows if row.line == line]
+    return [row for row in mine if row.steps == max(other.steps for other in mine)]
+
+
+def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> None:
+    """Steps in all against the number of tasks solved: free play and then few steps a task, or DQN each time."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    ax = figure.subplots()
+    tasks = np.geomspace(1, 10_000, 200)
+    sides = (("-", (10, -14), "left"), ("--", (-10, 8), "right"))  # of a crossing, to write its number on
+    for (name, (free_play, found)), (dashes, offset, align) in zip(costs.items(), sides, strict=True):
+        few, scratch = (np.mean([getattr(p, field) for p in found]) for field in ("few_shot", "scratch_at_least"))
+        style = STYLES[name]
+        ax.plot(tasks, free_play + few * tasks, color=style.colour, linestyle=dashes, label=style.label)
+        bound = "at least " if any(np.isinf(p.scratch) for p in found) else ""
+        label = f"DQN, to the same success ({bound}{scratch:,.0f} steps a task)"
+        ax.plot(tasks, scratch * tasks, color=_RED, linestyle=dashes, label=label)
+        even = break_even(free_play, found)
+        ax.plot(even, scratch * even, "o", color=style.colour)
+        ax.annotate(
+            f"{even:,.0f} tasks",
+            (even, scratch * even),
+            xytext=offset,
+            ha=align,
+            textcoords="offset points",
+            color=style.colour,
+        )
+    ax.set(xscale="log", yscale="log", xlabel="tasks solved", ylabel="environment steps in all")
+    ax.grid(alpha=0.25)
+    ax.legend(frameon=False)
+    save(figure, path)

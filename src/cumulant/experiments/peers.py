@@ -1,0 +1,79 @@
+"""The original Spriteworld (google-deepmind/spriteworld 1.0.2) on the scene of ours, to measure ours against.
+
+Install it with the extra `peers`. It dates from 2019; two names that NumPy and Pillow dropped since are given back.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import PIL.Image
+
+from cumulant.worlds.spriteworld import Spriteworld
+
+_SHAPE_NAMES = {"star": "star_5"}
+
+
+class _Cast(dict):
+    """What np.cast was: a dtype's name → a conversion."""
+
+    def __missing__(self, dtype: str) -> Callable[[Any], np.ndarray]:
+        return lambda value: np.asarray(value, dtype)
+
+
+def load() -> Any:
+    """The module `spriteworld`, made to run on a current NumPy and Pillow."""
+    np.cast = _Cast()  # type: ignore[attr-defined]  # noqa: NPY201
+    PIL.Image.ANTIALIAS = PIL.Image.Resampling.LANCZOS  # type: ignore[attr-defined]
+    try:
+        import spriteworld.action_spaces
+        import spriteworld.constants
+        import spriteworld.environment
+        import spriteworld.factor_distributions
+        import spriteworld.renderers
+        import spriteworld.sprite
+        import spriteworld.sprite_generators
+        import spriteworld.tasks
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{error.name} is not installed: pip install 'cumulant[peers]', or leave the peer out with --no-peer"
+        ) from None
+    return spriteworld
+
+
+def scale_of(module: Any, shape: str, half_extent: float) -> float:
+    """The original's scale at which a shape has our half-extent: its outline's furthest coordinate is that far away."""
+    return half_extent / float(np.abs(module.constants.SHAPES[_SHAPE_NAMES.get(shape, shape)]).max())
+
+
+def sprites_at(module: Any, world: Spriteworld, positions: np.ndarray) -> list:
+    """The original's sprites, background first and its agent last, at our positions: [agent and objects, 2]."""
+    agent, *objects = positions
+    scenery = [
+        module.sprite.Sprite(
+            *xy, shape=_SHAPE_NAMES.get(name, name), scale=scale_of(module, name, world.half_extent), c0=200
+        )
+        for name, xy in zip(world.objects, objects, strict=True)
+    ]
+    return [*reversed(scenery), module.sprite.Sprite(*agent, shape="circle", scale=0.07, c1=255)]
+
+
+def environment(module: Any, world: Spriteworld, image_size: int = 0, anti_aliasing: int = 5) -> Any:
+    """The original's environment on our scene, showing positions, or frames where `image_size` is given."""
+    place = module.factor_distributions.Product(
+        [module.factor_distributions.Continuous(axis, 0.0, 1.0) for axis in "xy"]
+    )
+
+    def start() -> list:
+        spots = [place.sample() for _ in world.sprites]
+        return sprites_at(module, world, np.array([(spot["x"], spot["y"]) for spot in spots]))
+
+    positions = module.renderers.SpriteFactors(factors=("x", "y"))
+    frames = module.renderers.PILRenderer((image_size, image_size), anti_aliasing)
+    return module.environment.Environment(
+        task=module.tasks.NoReward(),
+        action_space=module.action_spaces.Embodied(step_size=world.step_size),
+        renderers={"frame": frames} if image_size else {"positions": positions},
+        init_sprites=start,
+        max_episode_length=world.max_steps,
+    )

@@ -1,0 +1,39 @@
+"""Stage 1's settings, typed once: the command line and Python read them from here. Nothing heavy is imported."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Learner = Literal["keypoints", "beta_vae", "ada_gvae"]
+
+
+@dataclass(frozen=True)
+class Represent:
+    """Stage 1's settings.
+
+    >>> Represent(updates=100).learner
+    'keypoints'
+    """
+
+    learner: Learner = "keypoints"  # What the latents are made to be.
+    latents: int = 20  # Latents before the dead and the redundant are dropped.
+    width: int = 32  # Channels of a layer.
+    beta: float = 1.0  # Weight of a VAE's divergence.
+    pairs: int = 65_536  # Pairs of frames, one action apart, seen in random play.
+    updates: int = 5_000  # Of the autoencoder.
+    batch: int = 64  # Pairs in an update.
+    restarts: int = 3  # Autoencoders that are learnt; the one that reconstructs best is kept.
+    learning_rate: float = 1e-3  # Of Adam; it rises from 0 at first, then falls as a cosine.
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if self.learner not in get_args(Learner):
+            raise ValueError(f"unknown learner {self.learner!r}: choose from {', '.join(get_args(Learner))}")
+        for name in ("latents", "width", "pairs", "updates", "batch", "restarts"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        if self.learner == "keypoints" and self.latents % 2:
+            raise ValueError(f"a keypoint has two latents, x and y, but latents is {self.latents}")
+        if not 0 < self.learning_rate <= 1:
+            raise ValueError(f"learning_rate must lie in (0, 1], but is {self.learning_rate}")
+        if not self.beta >= 0:
+            raise ValueError(f"beta must not be negative, but is {self.beta}")

@@ -1,0 +1,192 @@
+"""Stage 2, free play: learning Ψ without rewards. Environment, replay and learning are one compiled program."""
+
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from cumulant.features.coordinates import Features, feature_count, resolution_of
+from cumulant.freeplay.networks import GoalConditioned, Network, SharedTrunk
+from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
+from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.bins import phi
+from cumulant.worlds.protocol import Episodes, World, advance, begin
+
+FINAL_RATE = 0.01  # of the learning rate, as a share of the first
+
+
+class Training(NamedTuple):
+    """All that training carries from update to update: a run goes on from it as if nothing had happened."""
+
+    network: Network
+    target: Network
+    optimiser: PyTree
+    replay: Replay
+    episodes: Episodes
+    f: Float[Array, "n k"]  # the features of what each copy of the world shows now
+    policy: Int[Array, "n 2"]  # the feature and the bin that each copy of the world goes for
+    key: PRNGKeyArray
+    update: Int[Array, ""]
+
+
+def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> Network:
+    """The network that the settings name."""
+    m = config.bins
+    cumulants = (k, m) if config.full_matrix else (m,)
+    if config.network == "goal_conditioned":
+        return GoalConditioned(k, m, cumulants, actions, config.width, key)
+    return SharedTrunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
+
+
+@eqx.filter_jit
+def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray) -> Training:
+    """The first moment of free play."""
+    key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
+    k = feature_count(features, world)
+    network = make_network(config, k, world.num_actions, key_network)
+    episodes = begin(world, key_worlds, config.num_envs)
+    return Training(
+        network=network,
+        target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
+        optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
+        replay=empty(_example(k), config.replay),
+        episodes=episodes,
+        f=jnp.copy(_seen(world, features, episodes)),  # a world may show its very state, and buffers are donated
+        policy=_random_policies(config, k, key_policy),
+        key=key_train,
+        update=jnp.zeros((), jnp.int32),
+    )
+
+
+def _seen(world: World, features: Features, episodes: Episodes) -> Float[Array, "n k"]:
+    return jax.vmap(lambda state: features(world.observe(state)))(episodes.state)
+
+
+def _example(k: int) -> Transition:
+    return Transition(jnp.zeros(k), jnp.zeros((), jnp.int32), jnp.zeros(k), jnp.zeros(2, jnp.int32))
+
+
+def train(
+    world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
+) -> tuple[Training, Float[Array, ""]]:
+    """Rounds of a step in every copy of the world and an update, up to update `until`; returns the mean loss."""
+
+    def step(_: Array, carry: tuple[Training, Array]) -> tuple[Training, Array]:
+        training, total = carry
+        key, key_play, key_learn = jax.random.split(training.key, 3)
+        training = collect(world, config, features, training._replace(key=key), key_play)
+        training, loss = learn(config, training, key_learn)
+        return training, total + loss
+
+    first = training.update
+    training, total = jax.lax.fori_loop(first, until, step, (training, jnp.zeros(())))
+    return training, total / jnp.maximum(until - first, 1)
+
+
+def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
+    """One step of every copy under its policy, ε-greedily, into the replay."""
+    key_random, key_explore, key_reset, key_switch, key_policy = jax.random.split(key, 5)
+    n = config.num_envs
+    f = training.f
+    network = _in_precision(config, training.network)
+    greedy = jax.vmap(partial(_greedy, config, network))(f, training.policy)
+    explore = jax.random.uniform(key_explore, (n,)) < jnp.geomspace(config.epsilon_low, config.epsilon_high, n)
+    action = jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
+    episodes, timestep = advance(world, training.episodes, action, key_reset)
+    next_f = jax.vmap(features)(timestep.final_obs)
+    transition = Transition(f, action, next_f, training.policy)
+    # Where no episode ended, what comes next was seen already, and an encoder need not look twice.
+    f = jax.lax.cond(timestep.truncated.any(), lambda: _seen(world, features, episodes), lambda: next_f)
+    switch = timestep.truncated
+    if config.switch_every:
+        switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
+    policy = jnp.where(switch[:, None], _random_policies(config, f.shape[1], key_policy), training.policy)
+    replay = add(training.replay, transition, config.stratified, resolution_of(features))
+    return training._replace(replay=replay, episodes=episodes, f=f, policy=policy)
+
+
+def _random_policies(config: FreePlay, k: int, key: PRNGKeyArray) -> Int[Array, "n 2"]:
+    return jax.random.randint(key, (config.num_envs, 2), 0, jnp.array([k, config.bins]))
+
+
+def _greedy(config: FreePlay, network: Network, f: Float[Array, " k"], policy: Int[Array, "2"]) -> Int[Array, ""]:
+    """The action of policy (i, j)."""
+    i, j = policy
+    if isinstance(network, GoalConditioned):
+        psi = network.policy(f, i, j)
+        return (psi[i, j] if config.full_matrix else psi[j]).argmax()
+    return own_value(network(f))[i, j].argmax()
+
+
+def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
+    """One update of the network, and of the target that follows it."""
+    batch = sample(training.replay, key, config.batch)
+    value, gradients = eqx.filter_value_and_grad(partial(loss, config))(training.network, training.target, batch)
+    updates, state = _optimiser(config).update(gradients, training.optimiser)
+    network = eqx.apply_updates(training.network, updates)
+    target = optax.incremental_update(
+        *(eqx.filter(n, eqx.is_array) for n in (network, training.target)), config.target_rate
+    )
+    target = eqx.combine(target, network)
+    return training._replace(network=network, target=target, optimiser=state, update=training.update + 1), value
+
+
+def _optimiser(config: FreePlay) -> optax.GradientTransformation:
+    rate = optax.schedules.linear_schedule(config.learning_rate, FINAL_RATE * config.learning_rate, config.updates)
+    return optax.adam(rate)
+
+
+def loss(config: FreePlay, network: Network, target: Network, batch: Transition) -> Float[Array, ""]:
+    """Mean Huber loss over the batch, the policies and their cumulants; over the acting policies alone, if set so."""
+    network, target = _in_precision(config, network), _in_precision(config, target)
+    each = _acting_policy_errors if config.acting_policy_only else _all_policies_errors
+    return jax.vmap(partial(each, config, network, target))(batch).mean()
+
+
+def _all_policies_errors(
+    config: FreePlay, network: Network, target: Network, step: Transition
+) -> Float[Array, "k m *cumulants"]:
+    """Huber errors of every policy, whichever made the transition."""
+    psi, next_psi, behind = network(step.f), network(step.next_f), target(step.next_f)
+    choice = own_value(next_psi).argmax(axis=-1)  # double: the network chooses, the target values
+    choice = choice.reshape(*choice.shape, *[1] * (psi.ndim - 2))
+    following = jnp.take_along_axis(behind, choice, axis=-1)[..., 0]
+    cumulants = phi(step.f, config.bins)
+    cumulants = cumulants[None, None] if config.full_matrix else cumulants[:, None]
+    return _huber(config, psi[..., step.action], cumulants, following)
+
+
+def _acting_policy_errors(
+    config: FreePlay, network: Network, target: Network, step: Transition
+) -> Float[Array, "*cumulants"]:
+    """Huber errors of the policy that made the transition, the paper's rule."""
+    i, j = step.policy
+    psi, next_psi, behind = (
+        net.policy(f, i, j) if isinstance(net, GoalConditioned) else net(f)[i, j]
+        for net, f in ((network, step.f), (network, step.next_f), (target, step.next_f))
+    )
+    choice = (next_psi[i, j] if config.full_matrix else next_psi[j]).argmax()
+    cumulants = phi(step.f, config.bins)
+    return _huber(config, psi[..., step.action], cumulants if config.full_matrix else cumulants[i], behind[..., choice])
+
+
+def _huber(config: FreePlay, psi: Array, cumulants: Array, following: Array) -> Array:
+    """Errors against φ(s) + γ ψ(s', π(s')), all scaled by 1 - γ."""
+    goal = (1 - config.gamma) * cumulants + config.gamma * following.astype(jnp.float32)
+    return optax.losses.huber_loss(psi.astype(jnp.float32), jax.lax.stop_gradient(goal))
+
+
+def own_value(psi: Float[Array, "k m *cumulants a"]) -> Float[Array, "k m a"]:
+    """Each policy's value for its own cumulant, whose argmax it plays: [k, m, (k,) m, a] → [k, m, a]."""
+    return jnp.einsum("ijija->ija" if psi.ndim == 5 else "ijja->ija", psi)
+
+
+def _in_precision(config: FreePlay, network: Network) -> Network:
+    """The network as its matrix products are taken; gradients still reach the float32 weights."""
+    if not config.half_precision:
+        return network
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf, network)

@@ -1,0 +1,113 @@
+"""Ψ-networks. Both map a state to the blocks of Ψ that are learnt, scaled by 1 - γ so that every entry lies in [0, 1].
+
+With the off-diagonal trick a policy (i, j) has m entries for each action, those of its own feature i; with the full
+matrix it has k·m. Axes everywhere: (i, j) policy, then cumulants, then action.
+"""
+
+import math
+from typing import Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+
+def relations(f: Float[Array, " k"]) -> Float[Array, " r"]:
+    """Features and all their differences: [k] → [k + k(k-1)/2].
+
+    It knows nothing of the world, only that what lies near what matters in most.
+    """
+    first, second = jnp.triu_indices(len(f), 1)
+    return jnp.concatenate([2 * f - 1, f[first] - f[second]])
+
+
+class Dueling(eqx.Module):
+    """A head with values and advantages: [width] → [*shape, actions]."""
+
+    value: eqx.nn.Linear
+    advantage: eqx.nn.Linear
+    shape: tuple[int, ...] = eqx.field(static=True)
+    actions: int = eqx.field(static=True)
+
+    def __init__(self, width: int, shape: tuple[int, ...], actions: int, key: PRNGKeyArray):
+        """`shape` holds the policies and cumulants that the head gives values for."""
+        key_value, key_advantage = jax.random.split(key)
+        outputs = math.prod(shape)
+        self.value = eqx.nn.Linear(width, outputs, key=key_value)
+        self.advantage = eqx.nn.Linear(width, outputs * actions, key=key_advantage)
+        self.shape, self.actions = shape, actions
+
+    def __call__(self, x: Float[Array, " width"]) -> Float[Array, "..."]:
+        """Values plus advantages, whose mean over actions is taken off."""
+        advantage = self.advantage(x).reshape(*self.shape, self.actions)
+        return self.value(x).reshape(*self.shape, 1) + advantage - advantage.mean(axis=-1, keepdims=True)
+
+
+class SharedTrunk(eqx.Module):
+    """One trunk whose head holds every policy: every transition teaches them all, and one pass serves GPI."""
+
+    layers: list[eqx.nn.Linear]
+    head: Dueling
+    relational: bool = eqx.field(static=True)
+
+    def __init__(
+        self, k: int, shape: tuple[int, ...], actions: int, width: int, depth: int, relational: bool, key: PRNGKeyArray
+    ):
+        """`shape` is the head's: the policies, then the cumulants of each."""
+        keys = jax.random.split(key, depth + 1)
+        inputs = jax.eval_shape(relations, jnp.zeros(k)).shape[0] if relational else k
+        sizes = [inputs, *[width] * depth]
+        self.layers = [eqx.nn.Linear(a, b, key=key) for a, b, key in zip(sizes[:-1], sizes[1:], keys[1:], strict=True)]
+        self.head = Dueling(width, shape, actions, keys[0])
+        self.relational = relational
+
+    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
+        """[k] → [*shape, actions]."""
+        x = (relations(f) if self.relational else 2 * f - 1).astype(self.layers[0].weight.dtype)
+        for layer in self.layers:
+            x = jax.nn.leaky_relu(layer(x), 0.1)
+        return self.head(x)
+
+
+class GoalConditioned(eqx.Module):
+    """The paper's network: state and policy specifier into `width` units each, multiplied, and two more layers."""
+
+    state: eqx.nn.Linear
+    specifier: eqx.nn.Linear
+    layers: list[eqx.nn.Linear]
+    head: Dueling
+    k: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+
+    def __init__(self, k: int, m: int, cumulants: tuple[int, ...], actions: int, width: int, key: PRNGKeyArray):
+        """`cumulants` is the shape of what is learnt of a policy: (m,) with the trick, (k, m) in full."""
+        keys = jax.random.split(key, 5)
+        self.state = eqx.nn.Linear(k, width, key=keys[0])
+        self.specifier = eqx.nn.Linear(k * m, width, key=keys[1])
+        self.layers = [eqx.nn.Linear(width, width, key=key) for key in keys[2:4]]
+        self.head = Dueling(width, cumulants, actions, keys[4])
+        self.k, self.m = k, m
+
+    def policy(self, f: Float[Array, " k"], i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, "..."]:
+        """Successor features of policy (i, j): [k] → [m, actions], or [k, m, actions] in full."""
+        dtype = self.state.weight.dtype
+        specifier = jax.nn.one_hot(i * self.m + j, self.k * self.m, dtype=dtype)
+        x = jax.nn.leaky_relu(self.state((2 * f - 1).astype(dtype)), 0.1)
+        x = x * jax.nn.leaky_relu(self.specifier(specifier), 0.1)
+        for layer in self.layers:
+            x = jax.nn.leaky_relu(layer(x), 0.1)
+        return self.head(x)
+
+    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
+        """Every policy's successor features, one pass each."""
+        features, bins = jnp.arange(self.k), jnp.arange(self.m)
+        return jax.vmap(lambda i: jax.vmap(lambda j: self.policy(f, i, j))(bins))(features)
+
+
+@runtime_checkable
+class Network(Protocol):
+    """Called on features [k], it gives every policy's successor features [k, m, (k,) m, a]."""
+
+    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
+        """[k] → [k, m, m, a], or [k, m, k, m, a] in full."""

@@ -1,0 +1,98 @@
+"""Runs of free play: compiled in chunks, with metrics, checkpoints and a resume that leaves no trace."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from cumulant.features.coordinates import Features
+from cumulant.freeplay import checkpoints
+from cumulant.freeplay.checkpoints import Report
+from cumulant.freeplay.learning import Training, start, train
+from cumulant.freeplay.networks import Network
+from cumulant.freeplay.settings import FreePlay
+from cumulant.worlds.protocol import World
+
+CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
+_JUDGED_EVERY = 8  # parts: judging takes as long as some of them
+Advance = Callable[[PyTree, Array], tuple[PyTree, Array]]  # (arrays of a Training, until) → (the same, mean loss)
+
+
+class Diverged(Exception):
+    """The loss stopped being a number; the message says at which update, and what the last good checkpoint is.
+
+    >>> raise Diverged("the loss is nan at update 50; there is no checkpoint yet")
+    Traceback (most recent call last):
+    cumulant.freeplay.runs.Diverged: the loss is nan at update 50; there is no checkpoint yet
+    """
+
+
+def play_freely(
+    world: World,
+    config: FreePlay,
+    features: Features,
+    seed: int,
+    judge: Callable[[Network], float | None],
+    report: Report,
+    should_stop: Callable[[], bool] = lambda: False,
+    out: Path | None = None,
+    about: dict[str, Any] | None = None,
+    resume: bool = False,
+    checkpoint_every: float = 60.0,
+) -> Network | None:
+    """Learn Ψ, and return its network, or None if `should_stop` ended the run.
+
+    `judge` gives the success of a network on the way, if there is any to tell. With `out`, metrics and checkpoints go
+    there, and `about` says whose they are: `resume` goes on from the last one if it was about the same.
+    """
+    about = about or {}
+    arrays, static = eqx.partition(start(world, config, features, jax.random.key(seed)), eqx.is_array)
+    if out and resume:
+        arrays = checkpoints.latest(out, arrays, about, report)
+        checkpoints.truncate_metrics(out, int(arrays.update))
+    advance, compile_seconds = compiled(world, config, features, arrays, static)
+    report({"event": "compiled", "seconds": compile_seconds})
+    chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
+    while (update := int(arrays.update)) < config.updates:
+        begun = time.perf_counter()
+        arrays, loss = jax.block_until_ready(advance(arrays, jnp.minimum(arrays.update + chunk, config.updates)))
+        seconds += time.perf_counter() - begun
+        update = int(arrays.update)
+        if not math.isfinite(float(loss)):
+            raise Diverged(f"the loss is {float(loss)} at update {update}; {checkpoints.last_good(out)}")
+        metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
+        if update % (chunk * _JUDGED_EVERY) == 0 or update == config.updates:
+            success = judge(eqx.combine(arrays.network, static.network))
+            metrics |= {} if success is None else {"success": success}
+        report(metrics | {"seconds": seconds})
+        stopping = should_stop() and update < config.updates
+        if out:
+            checkpoints.append_metrics(out, metrics)
+            if stopping or time.monotonic() - saved > checkpoint_every:
+                checkpoints.save(out, update, arrays, about)
+                saved = time.monotonic()
+        if stopping:
+            return None
+    report({"event": "finished", "seconds": seconds})
+    return eqx.combine(arrays.network, static.network)
+
+
+def compiled(
+    world: World, config: FreePlay, features: Features, arrays: Training, static: Training
+) -> tuple[Advance, float]:
+    """Training as one program over arrays alone, and the seconds it took to compile."""
+    f, f_static = eqx.partition(features, eqx.is_array)
+
+    def advance(f: PyTree, arrays: Training, until: Array) -> tuple[PyTree, Array]:
+        training, loss = train(world, config, eqx.combine(f, f_static), eqx.combine(arrays, static), until)
+        return eqx.filter(training, eqx.is_array), loss
+
+    begun = time.perf_counter()
+    program = jax.jit(advance, donate_argnums=1).lower(f, arrays, arrays.update).compile()
+    return lambda arrays, until: program(f, arrays, until), time.perf_counter() - begun

@@ -1,0 +1,73 @@
+"""Stage 2's settings, typed once: the command line and Python read them from here. Nothing heavy is imported."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class FreePlay:
+    """Stage 2's settings. The defaults are the preset `fast`.
+
+    >>> FreePlay(env_steps=25_600, num_envs=256).updates
+    100
+    """
+
+    bins: int = 3  # m, the bins of each feature.
+    gamma: float = 0.95  # Discount.
+    network: Literal["all_policies", "goal_conditioned"] = "all_policies"  # Ours, or the paper's.
+    width: int = 256  # Units of a layer.
+    depth: int = 2  # Layers of the all_policies trunk; the paper's network has its own.
+    full_matrix: bool = False  # Learn all of Ψ; otherwise the off-diagonal trick fills in what the Lemma gives.
+    relational: bool = True  # Show all_policies the differences of features beside the features.
+    acting_policy_only: bool = False  # The paper's rule: a transition teaches only the policy that made it.
+    stratified: bool = True  # Replay by which feature changed; otherwise plain.
+    env_steps: int = 12_800_000  # Steps of free play, all copies of the world together.
+    num_envs: int = 256  # Copies of the world; one step of each comes before every update.
+    batch: int = 1024  # Transitions in an update.
+    learning_rate: float = 2e-3  # Of Adam; it falls linearly to a hundredth.
+    target_rate: float = 0.01  # How fast the target network follows.
+    replay: int = 1_000_000  # Transitions remembered.
+    epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
+    epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
+    switch_every: int = 10  # Mean steps until a copy takes up another policy; 0: at each episode's start.
+    half_precision: bool = False  # Matrix products in bfloat16.
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        for name in ("bins", "width", "depth", "env_steps", "num_envs", "batch", "replay"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        if not 0 <= self.gamma < 1:
+            raise ValueError(
+                f"gamma must lie in [0, 1), but is {self.gamma}: with 1 the sums of cumulants are infinite"
+            )
+        for name in ("learning_rate", "target_rate", "epsilon_low", "epsilon_high"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
+        if self.switch_every < 0:
+            raise ValueError(f"switch_every must not be negative, but is {self.switch_every}")
+
+    @property
+    def updates(self) -> int:
+        """Updates in all."""
+        return max(1, self.env_steps // self.num_envs)
+
+
+PRESETS = {
+    "fast": FreePlay(),
+    "cpu": FreePlay(width=128, batch=256, num_envs=64, env_steps=2_240_000, replay=300_000),
+    "paper": FreePlay(
+        bins=9,
+        network="goal_conditioned",
+        width=1024,
+        relational=False,
+        acting_policy_only=True,
+        stratified=False,
+        env_steps=10_000_000,
+        num_envs=64,
+        batch=2048,
+        learning_rate=1e-3,
+        switch_every=0,
+        half_precision=True,
+    ),
+}

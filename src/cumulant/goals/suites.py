@@ -1,0 +1,74 @@
+"""Seeded sampling of tasks: the paper's seven classes, with regions in thirds or in any number of bins."""
+
+from math import comb
+
+import numpy as np
+
+from cumulant.goals.tasks import Task
+
+CLASSES = (
+    "agent_easy",
+    "agent_hard",
+    "object_easy",
+    "object_hard",
+    "disjunction_easy",
+    "disjunction_hard",
+    "conjunction",
+)
+
+
+def count(name: str, objects: int, bins: int = 3) -> int:
+    """How many different tasks a class holds in a world with so many objects."""
+    region = 2 * bins if name.endswith("easy") else bins**2
+    return {
+        "agent": region,
+        "object": objects * region,
+        "disjunction": objects * region**2,
+        "conjunction": comb(objects, 2) * region**2,
+    }[name.partition("_")[0]]
+
+
+def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int = 3) -> Task:
+    """One task of a class. The first two coordinates are the agent's, each later pair an object's; never impossible."""
+    sprites = [c.rpartition("_")[0] for c in coordinates[::2]]
+    if not count(name, len(sprites) - 1, bins):
+        raise ValueError(f"a task of class {name} needs more objects than {', '.join(sprites[1:])}")
+
+    def region(sprite: str) -> Task:
+        axes = [rng.choice(["x", "y"])] if name.endswith("easy") else ["x", "y"]
+        return Task.where(coordinates, {f"{sprite}_{axis}": [int(rng.integers(bins))] for axis in axes}, bins)
+
+    objects = rng.permutation(sprites[1:])
+    match name.partition("_")[0]:
+        case "agent":
+            return region(sprites[0])
+        case "object":
+            return region(objects[0])
+        case "disjunction":
+            return region(sprites[0]) | region(objects[0])
+        case _:
+            return region(objects[0]) & region(objects[1])
+
+
+def suite(
+    coordinates: tuple[str, ...], tasks_per_class: int = 3, seed: int = 0, bins: int = 3
+) -> dict[str, tuple[Task, ...]]:
+    """Different tasks of every class, at most as many as the class holds; a class that holds none is left out."""
+    tasks = {}
+    for index, name in enumerate(CLASSES):
+        rng = np.random.default_rng([seed, index])
+        drawn: dict[Task, None] = {}
+        while len(drawn) < min(tasks_per_class, count(name, len(coordinates) // 2 - 1, bins)):
+            drawn[sample(name, coordinates, rng, bins)] = None
+        if drawn:
+            tasks[name] = tuple(drawn)
+    return tasks
+
+
+def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
+    """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
+    choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
+    return tuple(
+        Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
+        for row in choices
+    )

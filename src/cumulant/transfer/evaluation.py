@@ -1,0 +1,92 @@
+"""Success rates of a policy over tasks and seeds."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
+from scipy.stats import binomtest
+
+from cumulant.goals.tasks import Task, tables_of
+from cumulant.worlds.episodes import PolicyMaker, outcomes, random_policy
+from cumulant.worlds.protocol import World
+from cumulant.worlds.shipped import oracle_of
+
+
+class Success(NamedTuple):
+    """How often a policy reached the goal, and how soon.
+
+    >>> import numpy as np
+    >>> summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 100, 4]])).mean_steps
+    4.0
+    """
+
+    success: float
+    ci95: tuple[float, float]
+    mean_steps: float | None  # over the successful episodes
+    tasks: int
+    episodes: int  # in all
+
+
+def evaluate(
+    world: World,
+    make_policy: PolicyMaker,
+    tasks: Mapping[str, Sequence[Task]],
+    key: PRNGKeyArray,
+    episodes: int,
+    guides: PyTree[Shaped[Array, "tasks ..."]] | None = None,
+) -> dict[str, Success]:
+    """Success over `episodes` episodes of each task, pooled by class; all classes are played in one compiled call.
+
+    `guides` has a leading axis over all tasks in order; without any, each task's own table guides its policy.
+
+    >>> import jax, cumulant
+    >>> world = cumulant.Spriteworld()
+    >>> tasks = {"easy": [cumulant.parse("agent left")]}
+    >>> cumulant.evaluate(world, cumulant.oracle_policy, tasks, jax.random.key(0), episodes=8)["easy"].success
+    1.0
+    """
+    everything = [task for group in tasks.values() for task in group]
+    tables = tables_of(everything)
+    keys = jax.random.split(key, (len(everything), episodes))
+    played = outcomes(world, make_policy, tables, tables if guides is None else guides, keys)
+    success, steps = jax.device_get(played)
+    ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
+    groups = zip(np.split(success, ends), np.split(steps, ends), strict=True)
+    return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}
+
+
+def evaluate_references(
+    world: World, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int
+) -> dict[str, dict[str, Success]]:
+    """What to compare with, on the same tasks and starts: the oracle, where the world has one, and random play."""
+    players = {"oracle": oracle_of(world), "random": (world, random_policy)}
+    return {name: evaluate(player[0], player[1], tasks, key, episodes) for name, player in players.items() if player}
+
+
+def summarise(success: Bool[np.ndarray, "tasks episodes"], steps: Int[np.ndarray, "tasks episodes"]) -> Success:
+    """The success rate with its exact (Clopper-Pearson) 95 % interval."""
+    interval = binomtest(int(success.sum()), success.size).proportion_ci(0.95)
+    return Success(
+        success=float(success.mean()),
+        ci95=(float(interval.low), float(interval.high)),
+        mean_steps=float(steps[success].mean()) if success.any() else None,
+        tasks=len(success),
+        episodes=success.size,
+    )
+
+
+def pool(results: Sequence[Success]) -> Success:
+    """The results of several libraries on the same tasks, over all their episodes."""
+    episodes = sum(result.episodes for result in results)
+    solved = [round(result.success * result.episodes) for result in results]
+    steps = sum((result.mean_steps or 0) * n for result, n in zip(results, solved, strict=True))
+    interval = binomtest(sum(solved), episodes).proportion_ci(0.95)
+    return Success(
+        success=sum(solved) / episodes,
+        ci95=(float(interval.low), float(interval.high)),
+        mean_steps=steps / sum(solved) if any(solved) else None,
+        tasks=results[0].tasks,
+        episodes=episodes,
+    )

@@ -1,0 +1,181 @@
+"""Stage 3: evaluate every learnt policy on a goal (GPE), and act as well as the best of them, or better (GPI).
+
+A goal is a set of clauses, each a weight vector w over the cumulants; Q is the maximum over clauses, so goals that no
+single w expresses work too. All values are scaled by 1 - γ, as the networks' are.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cumulant.features.coordinates import Features, resolution_of
+from cumulant.freeplay.networks import Network
+from cumulant.goals.bins import phi
+from cumulant.worlds.episodes import Policy
+from cumulant.worlds.protocol import World
+
+_REACHED = 0.99  # of the best that a feature can be worth to a clause: from here on it has reached its goal
+_CLOSER = 1e-3  # by which a value must rise to count as coming closer, where 1 is a goal held for ever
+_PATIENCE = 8  # steps without coming closer after which a feature is given up
+_SHAKES = 4  # random actions where nothing else is left to try
+_SURE_SHARE = 1 / 2  # of a bin, at least, in which features in doubt count as lying in it
+_TINY = 1e-6  # keeps a clause without wishes from dividing by zero
+
+
+def gpe(
+    psi: Float[Array, "i j *cumulants a"], w: Float[Array, "k m"], phi: Float[Array, "k m"]
+) -> Float[Array, "i j a"]:
+    """Every policy's value for the cumulant φ_w: all of Ψ [i, j, k, m, a], or its blocks [k, m, m, a] → [i, j, a].
+
+    Blocks are completed by the Lemma: under a policy of feature i, the other features stay as they are.
+    """
+    if psi.ndim == 5:
+        return jnp.einsum("ijlha,lh->ija", psi, w)
+    own = jnp.einsum("ijha,ih->ija", psi, w)
+    present = (w * phi).sum(axis=1)
+    return own + (present.sum() - present)[:, None, None]
+
+
+def all_values(
+    psi: Float[Array, "i j *cumulants a"], w: Float[Array, "c k m"], phi: Float[Array, "k m"]
+) -> Float[Array, "c i j a"]:
+    """Every policy's value for each clause: what plain GPI goes by."""
+    return jax.vmap(lambda clause: gpe(psi, clause, phi))(w)
+
+
+def own_values(psi: Float[Array, "k m *cumulants a"], w: Float[Array, "c k m"]) -> Float[Array, "c k m a"]:
+    """Every policy's value for its own feature's part of each clause: what committed GPI goes by."""
+    blocks = jnp.einsum("ijiha->ijha", psi) if psi.ndim == 5 else psi
+    return jnp.einsum("ijha,cih->cija", blocks, w)
+
+
+def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) -> Policy:
+    """The paper's: in every state the action that is best under the best of all policies."""
+
+    def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
+        f = features(obs)
+        q = all_values(network(f), w, phi(f, w.shape[-1]))
+        return memory, q.max(axis=(0, 1, 2)).argmax()
+
+    return Policy(lambda obs: (), act)
+
+
+def doubt(features: Features, bins: int) -> float:
+    """How far off features may be: their resolution, or less where bins are so narrow that none would be certain."""
+    return min(resolution_of(features), (1 - _SURE_SHARE) / (2 * bins))
+
+
+def at_worst(f: Float[Array, " k"], w: Float[Array, "k m"], resolution: float) -> Float[Array, " k"]:
+    """Features that are known to a resolution alone, each where it would be worth least: [k] → [k].
+
+    So a goal counts as reached only where there is no doubt. Without it, an agent would stand still a hair outside of
+    what it believes to have reached.
+    """
+    if not resolution:
+        return f
+    possible = jnp.clip(jnp.stack([f, f - resolution, f + resolution]), 0, 1)
+    worth = (w * phi(possible, w.shape[-1])).sum(axis=2)  # [3, k]
+    return jnp.take_along_axis(possible, worth.argmin(axis=0)[None], axis=0)[0]
+
+
+def in_doubt(
+    network: Network, f: Float[Array, " k"], clause: Float[Array, "k m"], resolution: float
+) -> tuple[Float[Array, " k"], Float[Array, "k m a"]]:
+    """What each feature is worth to a clause, and every policy's value for its part of it, both at worst."""
+    f = at_worst(f, clause, resolution)
+    return (clause * phi(f, clause.shape[1])).sum(axis=1), own_values(network(f), clause[None])[0]
+
+
+class Commitment(NamedTuple):
+    """What committed GPI pursues: a clause, one of its features, and the policy for it."""
+
+    clause: Int[Array, ""]
+    feature: Int[Array, ""]
+    bin: Int[Array, ""]
+    best: Float[Array, ""]  # the highest value seen on the way, as a share of the goal held for ever
+    stalled: Int[Array, ""]  # steps since the value last rose
+    given_up: Bool[Array, " k"]  # features that stopped getting closer
+    shake: Int[Array, ""]  # random actions still to take, where nothing else is left to try
+
+
+def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"], patience: int = _PATIENCE) -> Policy:
+    """Stay with the chosen policy until its feature's goal is reached or stops getting closer.
+
+    The theorem's proof pictures GPI so: it persistently pursues the unachieved feature that is easiest to achieve.
+    Plain GPI chooses anew in every state, and can go round in circles where two features are in each other's way.
+    """
+    conditions = w.max(axis=2) > 0  # [c, k]
+    highest = jnp.maximum(w.max(axis=2), _TINY)
+    resolution = doubt(features, w.shape[2])
+
+    def assess(obs: Array) -> tuple[Array, Array]:
+        """Which features still miss their goals [c, k], and every policy's value for them [c, k, m, a]."""
+        f = features(obs)
+        worth, q = jax.vmap(lambda clause: in_doubt(network, f, clause, resolution))(w)
+        return conditions & (worth < _REACHED * highest), q
+
+    def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
+        value = q.max(axis=(2, 3)) / highest  # [c, k]; 1 for a goal held for ever
+        hope = jnp.where(conditions, jnp.where(missing, value, 1.0), 0).sum(axis=1) / jnp.maximum(
+            conditions.sum(axis=1), 1
+        )
+        c = jnp.argmax(jnp.where(conditions.any(axis=1), hope, -1))
+        i = jnp.argmax(jnp.where(missing[c] & ~given_up, value[c], -1))
+        j = q[c, i].max(axis=1).argmax()
+        return Commitment(c, i, j, q[c, i, j].max() / highest[c, i], jnp.int32(0), given_up, jnp.int32(0))
+
+    def begin(obs: Array) -> Commitment:
+        return choose(*assess(obs), jnp.zeros(w.shape[1], bool))
+
+    def act(now: Commitment, obs: Array, key: PRNGKeyArray) -> tuple[Commitment, Int[Array, ""]]:
+        missing, q = assess(obs)
+        value = q[now.clause, now.feature, now.bin].max() / highest[now.clause, now.feature]
+        closer = value > now.best + _CLOSER
+        best = jnp.where(closer, value, now.best)  # so that small gains add up to one that counts
+        now = now._replace(best=best, stalled=jnp.where(closer, 0, now.stalled + 1))
+        reached, stuck = ~missing[now.clause, now.feature], now.stalled >= patience
+        given_up = jnp.where(reached, False, now.given_up | (stuck & (jnp.arange(w.shape[1]) == now.feature)))
+        none_left = ~(missing[now.clause] & ~given_up).any()
+        anew = choose(missing, q, given_up & ~none_left)._replace(
+            shake=jnp.where(stuck & none_left, _SHAKES, now.shake)
+        )
+        now = jax.tree.map(lambda new, old: jnp.where(reached | stuck, new, old), anew, now)
+        shaken = jax.random.randint(key, (), 0, q.shape[-1])
+        action = jnp.where(now.shake > 0, shaken, q[now.clause, now.feature, now.bin].argmax())
+        return now._replace(shake=jnp.maximum(now.shake - 1, 0)), action
+
+    return Policy(begin, act)
+
+
+class Thought(NamedTuple):
+    """Why GPI took an action."""
+
+    clause: Int[Array, ""]
+    feature: Int[Array, ""]  # of the policy that it followed
+    bin: Int[Array, ""]
+    values: Float[Array, "k m"]  # what every policy's best action is worth for that clause
+
+
+class Gpi(eqx.Module):
+    """Makes the policy for a goal, given as weights [c, k, m]: a policy maker for `evaluate`."""
+
+    network: Network
+    features: Features
+    committed: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:
+        """The policy for weights w, whatever the world."""
+        return (committed_gpi if self.committed else plain_gpi)(self.network, self.features, w)
+
+    def thought(self, w: Float[Array, "c k m"], obs: Array, memory: Commitment | tuple) -> Thought:
+        """What was in mind when acting on an observation; `memory` is the policy's after it acted."""
+        f = self.features(obs)
+        if isinstance(memory, Commitment):
+            _, q = in_doubt(self.network, f, w[memory.clause], doubt(self.features, w.shape[2]))
+            return Thought(memory.clause, memory.feature, memory.bin, q.max(axis=2))
+        values = all_values(self.network(f), w, phi(f, w.shape[-1])).max(axis=3)
+        clause, feature, bin = jnp.unravel_index(values.argmax(), values.shape)
+        return Thought(clause, feature, bin, values[clause])

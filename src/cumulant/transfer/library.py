@@ -1,0 +1,254 @@
+"""The skill library: a finished stage 2, with all that is needed to act. A folder on disk, or the one that ships."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from cumulant import storage
+from cumulant.features.coordinates import (
+    Features,
+    Rotation,
+    entangled_features,
+    feature_count,
+    grounding_of,
+    true_features,
+)
+from cumulant.features.encoder import Encoder
+from cumulant.features.grounding import Grounding
+from cumulant.freeplay.learning import make_network
+from cumulant.freeplay.networks import Network
+from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.language import parse
+from cumulant.goals.tasks import THIRDS, Task, tables_of
+from cumulant.goals.weights import weights
+from cumulant.storage import Unreadable
+from cumulant.transfer import inference
+from cumulant.transfer.evaluation import Success, evaluate
+from cumulant.transfer.gpi import Gpi
+from cumulant.worlds import shipped
+from cumulant.worlds.episodes import Policy, Reward
+from cumulant.worlds.protocol import World
+
+FORMAT = 2
+_READ = (1, 2)  # formats; the first is of version 0.1
+_ENCODER = "encoder"  # the folder of learnt features inside a library's own
+
+
+@dataclass(frozen=True)
+class Library:
+    """Skills for every bin of every feature of a world, and their successor features.
+
+    >>> import jax, cumulant
+    >>> library = cumulant.Library.load()  # the one that ships
+    >>> print(library.task("get the square to the top left"))
+    square top left
+    >>> library.weights("square left or circle right").shape  # clauses, features, bins
+    (2, 6, 3)
+    >>> library.evaluate({"mine": [library.task("agent left")]}, jax.random.key(0), episodes=8)["mine"].success
+    1.0
+    """
+
+    world: World
+    config: FreePlay
+    network: Network
+    features: Features = true_features  # f: observation → [0, 1]^d
+
+    def __post_init__(self) -> None:
+        """Refuse features that were learnt elsewhere."""
+        check_features(self.features, self.world)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What the d features are called: as the world calls them, or as far as words have a meaning for them."""
+        coordinates, number = self.world.feature_names, feature_count(self.features, self.world)
+        if self.grounding:
+            return self.grounding.names(coordinates)
+        kind = "latent" if _is_learnt(self.features) else "feature"
+        return coordinates if self.knows_words else tuple(f"{kind} {i}" for i in range(number))
+
+    @property
+    def bin_names(self) -> tuple[tuple[str, ...], ...]:
+        """What the bins of each feature are called, [d][m]: "left", or "2/9" where there is no word."""
+        m, falling = self.config.bins, self.grounding.falling if self.grounding else ()
+
+        def names(i: int, feature: str) -> tuple[str, ...]:
+            words = THIRDS.get(feature.rpartition("_")[2], ()) if m == 3 else ()
+            rising = words or tuple(f"{j + 1}/{m}" for j in range(m))
+            return rising[::-1] if i in falling else rising
+
+        return tuple(names(i, feature) for i, feature in enumerate(self.feature_names))
+
+    @property
+    def grounding(self) -> Grounding | None:
+        """What words mean for learnt features, if that is known."""
+        return grounding_of(self.features)
+
+    def gpi(self, committed: bool = True) -> Gpi:
+        """What makes a policy from weights, for `evaluate`."""
+        return Gpi(self.network, self.features, committed)
+
+    @property
+    def knows_words(self) -> bool:
+        """Whether words and tasks, which speak of the true features, speak of this library's."""
+        return not self.why_no_words
+
+    @property
+    def why_no_words(self) -> str:
+        """Why words and tasks mean nothing to it, in one line; empty if they do."""
+        if isinstance(self.features, Rotation):
+            return "this library's features are entangled, and goals speak of the true ones"
+        if self.grounding:
+            return ""
+        if _is_learnt(self.features):
+            return "this library's features are learnt, and no labels say what goals mean for them"
+        k, number = len(self.world.feature_names), feature_count(self.features, self.world)
+        return "" if number == k else f"this library has {number} features, and goals speak of the {k} true ones"
+
+    def weights(self, goal: str | Task) -> Float[Array, "c d m"]:
+        """A phrase's or a task's clauses as weights over the cumulants."""
+        return self.weights_of(jnp.asarray(self.task(goal).table()))
+
+    def weights_of(self, table: Bool[Array, "c k b"]) -> Float[Array, "c d m"]:
+        """The clauses of `Task.table` as weights over the cumulants."""
+        if not self.knows_words:
+            raise ValueError(f"{self.why_no_words}: give a reward")
+        return (self.grounding.weights if self.grounding else weights)(table, self.config.bins)
+
+    def task(self, goal: str | Task) -> Task:
+        """The task that a phrase means in this library's world."""
+        if isinstance(goal, Task):
+            return goal
+        return parse(goal, tuple(dict.fromkeys(name.rpartition("_")[0] for name in self.world.feature_names)))
+
+    def policy(self, goal: str | Task | Float[Array, "c d m"], committed: bool = True) -> Policy:
+        """The policy for a phrase, a task, or weights: zero-shot."""
+        w = self.weights(goal) if isinstance(goal, str | Task) else goal
+        return self.gpi(committed)(self.world, w)
+
+    def learn_reward(
+        self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False
+    ) -> Float[Array, "1 d m"]:
+        """Weights from `budget` labelled steps of a reward function of the state; `paper` is the paper's own way."""
+        _check_budget(budget)
+        return inference.learn(self.world, self.gpi(), self.config.bins, reward, key, (budget,), paper)
+
+    def learn_tasks(
+        self, tasks: Sequence[Task], key: PRNGKeyArray, budget: int, paper: bool = False
+    ) -> Float[Array, "tasks 1 d m"]:
+        """The same for every task by itself: its reward is 1 where it holds. What its words say is not told."""
+        _check_budget(budget)
+        keys = jax.random.split(key, len(tasks))
+        return inference.learn_tasks(self.world, self.gpi(), self.config.bins, tables_of(tasks), keys, (budget,), paper)
+
+    def evaluate(
+        self, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int, committed: bool = True
+    ) -> dict[str, Success]:
+        """Zero-shot success by class of tasks."""
+        everything = [task for group in tasks.values() for task in group]
+        guides = jax.vmap(self.weights_of)(tables_of(everything))
+        return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
+        if isinstance(self.features, Encoder):
+            self.features.save(encoder_folder(Path(folder)))
+        storage.write(Path(folder), self.network, describe(self.world, self.config, self.features))
+
+    @classmethod
+    def load(
+        cls, folder: str | Path | None = None, world: World | None = None, features: Features | None = None
+    ) -> "Library":
+        """Read a library, by default the one that ships. No code of the folder's choosing runs.
+
+        A world or features of your own, which a folder cannot bring, must be given, and be the same.
+        """
+        path = Path(str(resources.files("cumulant") / "shipped")) if folder is None else Path(folder)
+        info = storage.read_info(path)
+        if info.get("format") not in _READ or not {"world", "free_play", "features"} <= info.keys():
+            raise Unreadable(f"{path} is not a skill library that this version reads")
+        try:
+            config = FreePlay(**info["free_play"])
+            known = world or shipped.restore(info["world"])
+            if known is None:
+                raise Unreadable(
+                    f"{path} was made in a world of kind {info['world']['kind']}: give that world to load it"
+                )
+            used = _stored_features(path, info["features"], known, features)
+            check_features(used, known)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise Unreadable(f"{path / 'config.json'} is not valid: {error}") from None
+        if shipped.describe(known) != info["world"]:
+            raise Unreadable(f"{path} was made in another world: {info['world']}")
+        number = feature_count(used, known)
+        blank = eqx.filter_eval_shape(make_network, config, number, known.num_actions, jax.random.key(0))
+        return cls(known, config, storage.read(path, blank), used)
+
+
+def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:
+    """A library but for its weights, as JSON holds it."""
+    return {
+        "format": FORMAT,
+        "world": shipped.describe(world),
+        "features": _features_name(features),
+        "free_play": dataclasses.asdict(config),
+    }
+
+
+def encoder_folder(library: Path) -> Path:
+    """Where a library's folder keeps its encoder."""
+    return library / _ENCODER
+
+
+def check_features(features: Features, world: World) -> None:
+    """Refuse features that were learnt in another world."""
+    learnt_in = getattr(features, "world", world)
+    if learnt_in != world:
+        raise ValueError(f"these features were learnt in another world: {learnt_in}")
+
+
+def _features_name(features: Features) -> str:
+    """What a folder says of features: how to make them, or, of somebody's own, whose they are."""
+    if features is true_features:
+        return "true"
+    if isinstance(features, Rotation):
+        return f"entangled:{features.seed}"
+    if isinstance(features, Encoder):
+        return f"learnt:{_ENCODER}"
+    own = features if hasattr(features, "__qualname__") else type(features)
+    return f"{own.__module__}:{own.__qualname__}"
+
+
+def _stored_features(path: Path, name: str, world: World, given: Features | None) -> Features:
+    """The features that a folder brings, or those given where it brings none."""
+    kind, _, seed = name.partition(":")
+    own = name in ("true", f"learnt:{_ENCODER}") or (kind == "entangled" and seed.isdecimal())
+    if own and given is not None:
+        raise ValueError(f"it brings its own features, {name!r}: give none")
+    if name == "true":
+        return true_features
+    if name == f"learnt:{_ENCODER}":
+        return Encoder.load(encoder_folder(path))
+    if own:
+        return entangled_features(len(world.feature_names), int(seed))
+    if given is None:
+        raise Unreadable(
+            f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
+        )
+    return given
+
+
+def _is_learnt(features: Features) -> bool:
+    return hasattr(features, "grounding")
+
+
+def _check_budget(budget: int) -> None:
+    if budget < 1:
+        raise ValueError(f"a budget is at least 1 labelled step, but is {budget}")

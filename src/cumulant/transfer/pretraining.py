@@ -1,0 +1,107 @@
+"""From a world to a library: free play, alone or several seeds in step, with what it takes to judge and keep it."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from cumulant.features.coordinates import Features, true_features
+from cumulant.features.encoder import Encoder
+from cumulant.freeplay.checkpoints import holds_a_run
+from cumulant.freeplay.in_step import InStep
+from cumulant.freeplay.learning import Training, start, train
+from cumulant.freeplay.networks import Network
+from cumulant.freeplay.runs import CHUNKS, Diverged, play_freely
+from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.suites import coverage
+from cumulant.transfer.library import Library, check_features, describe, encoder_folder
+from cumulant.worlds.protocol import World
+
+_HELD_OUT_SEED = 90_000  # of the goals that show success on the way; no evaluation uses it
+_HELD_OUT = 16  # goals, and episodes of each
+
+
+def pretrain(
+    world: World,
+    config: FreePlay,
+    seed: int = 0,
+    out: Path | None = None,
+    features: Features = true_features,
+    resume: bool = False,
+    report: Callable[[dict[str, Any]], None] = lambda metrics: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    checkpoint_every: float = 60.0,
+) -> Library | None:
+    """Play freely in a world and learn Ψ. With `out`, metrics, checkpoints and the finished library go there.
+
+    `features` is a function of the observation, or a Module such as an `Encoder`: f(obs) → [d], each in [0, 1].
+    Returns the library, or None if `should_stop` ended the run; then `resume` goes on from the last checkpoint, and the
+    weights at the end are the same, bit for bit on a CPU, as if nothing had happened.
+
+    >>> import cumulant
+    >>> brief = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
+    >>> library = cumulant.pretrain(cumulant.Spriteworld(max_steps=10), brief, seed=0)
+    >>> library.weights("square left").shape  # clauses, features, bins
+    (1, 6, 3)
+    """
+    if not callable(features):
+        raise TypeError(f"features are a function of the observation, not {features!r}")
+    check_features(features, world)
+    if out and not resume and holds_a_run(out):
+        raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
+    if out and isinstance(features, Encoder):
+        _keep_encoder(features, encoder_folder(out), resume)
+
+    def judge(network: Network) -> float | None:
+        library = Library(world, config, network, features)
+        return _held_out_success(library) if library.knows_words else None
+
+    about = describe(world, config, features) | {"seed": seed}
+    network = play_freely(
+        world, config, features, seed, judge, report, should_stop, out, about, resume, checkpoint_every
+    )
+    if network is None:
+        return None
+    library = Library(world, config, network, features)
+    if out:
+        library.save(out)
+        shutil.rmtree(out / "checkpoints", ignore_errors=True)
+    return library
+
+
+def pretrain_in_step(
+    world: World, config: FreePlay, seeds: Sequence[int], features: Sequence[Features]
+) -> tuple[list[Library], dict[str, float]]:
+    """Several seeds' free play as one program: their libraries, and the seconds of compiling and of training."""
+
+    def advance(f: Features, training: Training, until: Array) -> tuple[Training, Array]:
+        return train(world, config, f, training, until)
+
+    begun = [start(world, config, f, jax.random.key(seed)) for f, seed in zip(features, seeds, strict=True)]
+    runs = InStep(advance, features, begun)
+    for part in range(1, CHUNKS + 1):
+        losses = runs.advance(config.updates * part // CHUNKS)
+        if not jnp.isfinite(losses).all():
+            raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
+    libraries = [Library(world, config, runs.run(i).network, f) for i, f in enumerate(features)]
+    return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
+
+
+def _keep_encoder(given: Encoder, kept: Path, resume: bool) -> None:
+    """Put learnt features into the run's own folder, which from now on needs no other."""
+    if not (resume and (kept / "config.json").exists()):
+        given.save(kept)
+    elif not eqx.tree_equal(given, Encoder.load(kept)):
+        raise ValueError(f"{kept.parent} holds a run with another encoder: resume it with the same")
+
+
+def _held_out_success(library: Library) -> float:
+    """Success on some of the theorem's (m + 1)^k goals, which no evaluation uses; any world has them."""
+    goals = coverage(library.world.feature_names, _HELD_OUT, _HELD_OUT_SEED, library.config.bins)
+    results = library.evaluate({"goals": goals}, jax.random.key(_HELD_OUT_SEED), _HELD_OUT)
+    return results["goals"].success

@@ -1,0 +1,174 @@
+"""What can be asked of the player: typed request → typed reply. The same for HTTP and for the socket."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel
+
+from cumulant.goals.language import LanguageError
+from cumulant.goals.tasks import describe
+from cumulant.transfer.gpi import Thought
+from cumulant.web import schemas
+from cumulant.web.player import Aim, Player
+from cumulant.web.player import Episode as PlayedEpisode
+from cumulant.web.schemas import Goal, Problem, TeachRequest
+
+
+class Refused(Exception):
+    """A request that makes no sense; carries the problem to tell."""
+
+    def __init__(self, problem: Problem):
+        """`problem` is what the client sees."""
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class Offer(NamedTuple):
+    """One thing to ask for."""
+
+    request: type[BaseModel]
+    reply: type[BaseModel]
+    answer: Callable[[Player, Any], BaseModel]
+    cost: int  # relative to the cheapest, for rate limits
+
+
+def world_of(player: Player) -> schemas.World:
+    """The world, as a page draws it."""
+    world, look = player.world, player.world.drawing
+    drawn = zip(world.sprites, look.colours, look.outlines, strict=True)
+    return schemas.World(
+        sprites=[schemas.Sprite(name=name, colour=colour, outline=corners) for name, colour, corners in drawn],
+        features=list(player.library.feature_names),
+        bin_names=[list(names) for names in player.library.bin_names],
+        bins=player.library.config.bins,
+        actions=list(world.action_names),
+        half_extent=world.half_extent,
+        agent_radius=look.agent_radius,
+        background=look.background,
+        max_steps=world.max_steps,
+    )
+
+
+def parse(player: Player, request: Goal) -> schemas.Parsed:
+    """How a phrase is understood."""
+    aim = _aim(player, request)
+    return schemas.Parsed(
+        canonical=str(aim.task),
+        bins=aim.task.bins,
+        clauses=[[_condition(*found, aim.task.bins) for found in clause] for clause in aim.task.conditions()],
+        weights=_rounded(aim.weights[: 1 if request.weights else len(aim.task.clauses)]),
+    )
+
+
+def episode(player: Player, request: schemas.EpisodeRequest) -> schemas.Episode:
+    """An episode, whole."""
+    return _told(_aim(player, request), play(player, request))
+
+
+def play(player: Player, request: schemas.EpisodeRequest) -> PlayedEpisode:
+    """The episode itself, untold."""
+    start = None if request.start is None else _positions(player, request.start)
+    return player.episode(_aim_for(player, request), request.seed, start, request.method)
+
+
+def step(player: Player, request: schemas.StepRequest) -> schemas.Episode:
+    """One action, as an episode of one step."""
+    aim = _aim(player, request)
+    return _told(aim, player.step(aim, _positions(player, request.positions), request.action))
+
+
+def evaluate(player: Player, request: schemas.EvaluateRequest) -> schemas.Outcomes:
+    """Success and steps of 25 episodes: those of this seed and of the ones that follow."""
+    success, steps = player.outcomes(_aim_for(player, request), request.seed, request.method)
+    return schemas.Outcomes(success=success, steps=steps)
+
+
+def teach(player: Player, request: TeachRequest) -> schemas.Lessons:
+    """Weights from reward alone."""
+    lessons = player.teach(_aim(player, Goal(phrase=request.phrase)), request.seed)
+    told = [schemas.Lesson(steps=n, rewarded=found, weights=_rounded(w)) for n, found, w in lessons]
+    return schemas.Lessons(lessons=told)
+
+
+def psi(player: Player, request: schemas.PsiRequest) -> schemas.Psi:
+    """Ψ of a state and an action: learnt, by the Lemma, as played."""
+    found = player.psi(_positions(player, request.positions), request.action)
+    size = found.learnt.shape[0] * found.learnt.shape[1]
+    learnt, lemma, played = (_with_gaps(np.asarray(each).reshape(size, size)) for each in found)
+    return schemas.Psi(learnt=learnt, lemma=lemma, played=played)
+
+
+OFFERS = {
+    "parse": Offer(Goal, schemas.Parsed, parse, 1),
+    "episode": Offer(schemas.EpisodeRequest, schemas.Episode, episode, 2),
+    "step": Offer(schemas.StepRequest, schemas.Episode, step, 1),
+    "evaluate": Offer(schemas.EvaluateRequest, schemas.Outcomes, evaluate, 5),
+    "teach": Offer(TeachRequest, schemas.Lessons, teach, 20),
+    "psi": Offer(schemas.PsiRequest, schemas.Psi, psi, 3),
+}
+
+
+def _aim(player: Player, goal: Goal) -> Aim:
+    """The goal made ready, or refused with what is wrong."""
+    w = None if goal.weights is None else _weights(player, goal.weights)
+    try:
+        return player.aim(goal.phrase, w)
+    except LanguageError as error:
+        span = error.span and list(error.span)
+        raise Refused(Problem(message=str(error), span=span, suggestion=error.suggestion)) from None
+
+
+def _aim_for(player: Player, request: schemas.EpisodeRequest | schemas.EvaluateRequest) -> Aim:
+    aim = _aim(player, request)
+    try:
+        player.actor(request.method, aim)
+    except ValueError as error:
+        raise Refused(Problem(message=str(error))) from None
+    return aim
+
+
+def _weights(player: Player, rows: list[list[float]]) -> np.ndarray:
+    shape = (len(player.library.feature_names), player.library.config.bins)
+    if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
+        raise Refused(Problem(message=f"weights are {shape[0]} rows of {shape[1]} numbers"))
+    return np.asarray([rows], np.float32)
+
+
+def _positions(player: Player, positions: list[float]) -> np.ndarray:
+    if len(positions) != len(player.world.feature_names):
+        raise Refused(Problem(message=f"positions are {len(player.world.feature_names)} numbers"))
+    return np.asarray(positions, np.float32)
+
+
+def _condition(name: str, allowed: tuple[int, ...], bins: int) -> schemas.Condition:
+    sprite, _, axis = name.rpartition("_")
+    return schemas.Condition(sprite=sprite, axis=axis, allowed=list(allowed), words=describe(axis, allowed, bins))
+
+
+def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
+    """An episode in the API's words. Positions are exact: a page that sends them back gets the same episode."""
+    conditions = [[aim.task.coordinates.index(name) for name, _ in clause] for clause in aim.task.conditions()]
+    bits = [episode.met[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)]
+    return schemas.Episode(
+        positions=episode.positions.tolist(),
+        bins=episode.bins.tolist(),
+        met=np.stack(bits, axis=1).tolist(),
+        actions=episode.actions.tolist(),
+        thoughts=None if episode.thoughts is None else _thoughts(episode.thoughts),
+        success=episode.success,
+    )
+
+
+def _thoughts(had: Thought) -> list[schemas.Thought]:
+    each = zip(had.clause.tolist(), had.feature.tolist(), had.bin.tolist(), _rounded(had.values), strict=True)
+    return [schemas.Thought(clause=c, feature=i, bin=j, values=values) for c, i, j, values in each]
+
+
+def _rounded(values: Any) -> list:
+    return np.asarray(values, np.float64).round(4).tolist()
+
+
+def _with_gaps(values: np.ndarray) -> list[list[float | None]]:
+    """JSON knows no NaN."""
+    return [[None if np.isnan(value) else round(float(value), 3) for value in row] for row in values]

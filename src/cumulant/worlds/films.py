@@ -1,0 +1,114 @@
+"""Episodes as pictures: an animated GIF and a contact sheet."""
+
+import io
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray, PyTree, UInt8
+from PIL import Image, ImageDraw, ImageFont
+
+from cumulant.goals.tasks import Task, tables_of
+from cumulant.storage import write_whole
+from cumulant.worlds.episodes import Play, PolicyMaker, attempt
+from cumulant.worlds.protocol import World, render
+
+_PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
+_MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
+
+
+class Film(NamedTuple):
+    """An episode to look at."""
+
+    caption: str
+    frames: UInt8[np.ndarray, "t size size 3"]  # from the start until the goal was reached or time ran out
+    success: bool
+
+
+def first_interesting(
+    world: World, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, guides: PyTree | None = None
+) -> list[Film]:
+    """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
+    keys = jax.random.split(key, (len(tasks), _STARTS))
+    tables = tables_of(list(tasks.values()))
+    record = eqx.filter_jit(jax.vmap(jax.vmap(partial(attempt, world, make_policy), (None, None, 0))))
+    episodes = record(tables, tables if guides is None else guides, keys)
+    each = [jax.tree.map(lambda leaf, i=i: leaf[i], episodes) for i in range(len(tasks))]
+    return [film_of(world, caption, group) for caption, group in zip(tasks, each, strict=True)]
+
+
+def film_of(world: World, caption: str, episodes: Play) -> Film:
+    """The first of several episodes (a leading axis) that did not begin in its goal."""
+    chosen = int(np.argmax(np.asarray(episodes.steps) > 0))
+    shown = int(episodes.steps[chosen]) + 1
+    states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
+    moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
+    return Film(caption, np.stack([_drawn(world, state) for state in moments]), bool(episodes.success[chosen]))
+
+
+@eqx.filter_jit
+def _drawn(world: World, state: PyTree) -> UInt8[Array, "size size 3"]:
+    """A frame of a film: one program for films of any length."""
+    return render(world, state, _SIZE)
+
+
+def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
+    """Write what `gif` draws."""
+    write_whole(path, gif(films, fps))
+
+
+def gif(films: Sequence[Film], fps: int = 10) -> bytes:
+    """Films side by side, at equal pace; each waits on its last frame for the others."""
+    last = max(len(film.frames) for film in films) - 1
+    pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
+    durations = [1000 // fps] * last + [2000]
+    data = io.BytesIO()
+    palette = pictures[-1].quantize(64)  # one palette for all frames: no flicker, and a small file
+    images = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    images[0].save(data, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
+    return data.getvalue()
+
+
+def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> None:
+    """One row a film, with moments at equal distances from start to end."""
+    rows = []
+    for film in films:
+        small = film._replace(frames=film.frames[:, ::2, ::2])
+        moments = np.linspace(0, len(film.frames) - 1, columns).round().astype(int)
+        shown = [small, *[small._replace(caption="")] * (columns - 1)]
+        rows.append(_row([(part, int(t)) for part, t in zip(shown, moments, strict=True)]))
+    sheet = Image.new("RGB", (rows[0].width, sum(row.height for row in rows)), _PAPER)
+    for i, row in enumerate(rows):
+        sheet.paste(row, (0, i * row.height))
+    data = io.BytesIO()
+    sheet.save(data, "PNG", optimize=True)
+    write_whole(path, data.getvalue())
+
+
+def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
+    """Moments of films beside each other, each with its caption above and its step below; thirds are marked."""
+    size = panels[0][0].frames.shape[1]
+    picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), size + 2 * _CAPTION), _PAPER)
+    draw = ImageDraw.Draw(picture)
+    for i, (film, t) in enumerate(panels):
+        x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
+        draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
+        picture.paste(Image.fromarray(_with_thirds(film.frames[t])), (x, y))
+        ended = t == len(film.frames) - 1
+        verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
+        note, colour = (f"step {t}: {verdict}", colour) if ended else (f"step {t}", _QUIET)
+        draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
+    return picture
+
+
+def _with_thirds(frame: np.ndarray) -> np.ndarray:
+    """A frame with faint lines where the regions of tasks meet: [size, size, 3]."""
+    marked = frame.copy()
+    for cut in (len(frame) // 3, 2 * len(frame) // 3):
+        for line in (marked[cut], marked[:, cut]):
+            line[:] = line + (255 - line) // 8
+    return marked

@@ -1,0 +1,162 @@
+"""A scripted player that solves any task from the true state, with no learning: the upper bound of every evaluation.
+
+Objects are placed from the bottom up, the agent last. A drag takes the topmost object, so what is placed already can
+never be disturbed by what is placed later, and an object in the way is always one that still has its turn.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from cumulant.goals.bins import bin_index
+from cumulant.worlds.episodes import Policy
+from cumulant.worlds.spriteworld import Spriteworld, State
+
+_UP, _DOWN, _LEFT, _RIGHT = range(4)
+_FAR = 1e6
+_ROUNDING = 1e-6
+_HEADINGS = ((0.0, 1.0), (0.0, -1.0), (-1.0, 0.0), (1.0, 0.0))
+
+
+def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"]) -> Policy:
+    """The scripted player for the task that `Task.table` describes. It commits to one clause at the start.
+
+    >>> import jax, cumulant
+    >>> world = cumulant.Spriteworld()
+    >>> table = jax.numpy.asarray(cumulant.parse("agent left").table())
+    >>> player = cumulant.oracle_policy(world, table)
+    >>> start = jax.numpy.array([0.9, 0.5, 0.2, 0.2, 0.4, 0.4])
+    >>> int(player.act(player.begin(start), start, jax.random.key(0))[1])  # 2: one step to the left
+    2
+    """
+    check_aim(world, table.shape[-1])
+
+    def begin(obs: Float[Array, " k"]) -> Bool[Array, "k m"]:
+        return jnp.asarray(table)[jnp.argmin(jax.vmap(lambda clause: _effort(world, clause, obs))(jnp.asarray(table)))]
+
+    def act(clause: Bool[Array, "k m"], obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[Array, Int[Array, ""]]:
+        state, gap = world.state_of(obs), _gap(clause, obs).reshape(-1, 2)
+        open_tasks = (gap != 0).any(axis=1)
+        target = jnp.argmax(open_tasks[1:] * (1 + jnp.arange(len(world.objects))))  # the lowest one not in place
+        place = _place_object(world, state, target, gap[1:][target])
+        return clause, jnp.where(open_tasks[1:].any(), place, _towards(gap[0]))
+
+    return Policy(begin, act)
+
+
+def check_aim(world: Spriteworld, bins: int) -> None:
+    """ValueError where the bins of a goal are so narrow that a step skips one."""
+    if bins * world.step_size > 1 + _ROUNDING:
+        raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")
+
+
+def _gap(clause: Bool[Array, "k m"], f: Float[Array, " k"]) -> Float[Array, " k"]:
+    """How far each coordinate lies from its nearest allowed bin, signed; 0 inside: [k, m], [k] → [k]."""
+    bins = clause.shape[-1]
+    index = bin_index(f, bins)[:, None]
+    low, high = jnp.arange(bins) / bins, (jnp.arange(bins) + 1) / bins
+    # Half-open bins: at its upper edge a coordinate lies outside, if by nothing, so a gap is never less than epsilon.
+    up, down = jnp.maximum(low - f[:, None], _ROUNDING), jnp.minimum(high - f[:, None], -_ROUNDING)
+    each = jnp.arange(bins)
+    gaps = jnp.where(each == index, 0.0, jnp.where(each > index, up, down))
+    nearest = jnp.argmin(jnp.where(clause, jnp.abs(gaps), jnp.inf), axis=1)
+    return jnp.take_along_axis(gaps, nearest[:, None], axis=1)[:, 0]
+
+
+def _effort(world: Spriteworld, clause: Bool[Array, "k m"], f: Float[Array, " k"]) -> Float[Array, ""]:
+    """Roughly how many actions a clause needs; infinite for one that allows nothing."""
+    gap, positions = jnp.abs(_gap(clause, f)).reshape(-1, 2), f.reshape(-1, 2)
+    drags = jnp.ceil(gap[1:] / (world.step_size * world.drag_ratio)).sum(axis=1)
+    walks = (jnp.abs(positions[1:] - positions[0]) / world.step_size).sum(axis=1)
+    moves = jnp.ceil(gap[0] / world.step_size).sum()
+    effort = moves + jnp.where(drags > 0, drags + walks, 0).sum()
+    return jnp.where(clause.any(axis=1).all(), effort, jnp.inf)
+
+
+def _towards(gap: Shaped[Array, "2"]) -> Int[Array, ""]:
+    """The move that closes the larger gap."""
+    horizontal = jnp.where(gap[0] > 0, _RIGHT, _LEFT)
+    vertical = jnp.where(gap[1] > 0, _UP, _DOWN)
+    return jnp.where(jnp.abs(gap[0]) >= jnp.abs(gap[1]), horizontal, vertical)
+
+
+def _place_object(world: Spriteworld, state: State, target: Int[Array, ""], gap: Float[Array, "2"]) -> Int[Array, ""]:
+    """Drag the target towards its place; if it cannot be gripped, first clear away what lies on it."""
+
+    def uncover(_: Any, plan: tuple[Array, Array]) -> tuple[Array, Array]:
+        target, drag = plan
+        buried = ~_grips(world, state, target).visible.any()
+        cover = _cover(state.objects, target)
+        clearing = 4 + _clearing(world, state.objects[cover], state.objects[target], gap)
+        return jnp.where(buried, cover, target), jnp.where(buried, clearing, drag)
+
+    # What lies on it may itself be covered, and so on upwards.
+    target, drag = jax.lax.fori_loop(0, len(world.objects), uncover, (target, 4 + _towards(gap)))
+    gripped = world.topmost(state.agent, state.objects)[target]
+    return jnp.where(gripped, drag, _approach(world, state, _grips(world, state, target)))
+
+
+class _Grips(NamedTuple):
+    """Points around an object on the agent's grid. Drags walk the fine grid; moves go `fine_steps` of it at once."""
+
+    offset: Int[Array, "p 2"]  # from the agent, in steps of the fine grid
+    visible: Bool[Array, " p"]  # whether a drag there would take the object
+    by_moves: Bool[Array, "p 2"]  # whether moves alone get there, along x and along y
+
+
+def _fine_steps(world: Spriteworld) -> int:
+    return max(1, round(1 / world.drag_ratio))
+
+
+def _grips(world: Spriteworld, state: State, target: Int[Array, ""]) -> _Grips:
+    fine = world.step_size / _fine_steps(world)
+    reach = math.ceil(world.half_extent / fine - _ROUNDING)
+    near = jnp.round((state.objects[target] - state.agent) / fine).astype(jnp.int32)
+    window = jnp.arange(-reach, reach + 1)
+    offset = near + jnp.stack(jnp.meshgrid(window, window), axis=-1).reshape(-1, 2)
+    unclipped = state.agent + fine * offset
+    points = jnp.clip(unclipped, 0, 1)
+    visible = jax.vmap(lambda point: world.topmost(point, state.objects)[target])(points)
+    return _Grips(offset, visible, (offset % _fine_steps(world) == 0) | (points != unclipped))  # walls stop any move
+
+
+def _approach(world: Spriteworld, state: State, grips: _Grips) -> Int[Array, ""]:
+    """One action towards the nearest grip. Where the agent's grid misses the object, a drag on free floor shifts it."""
+    cost = jnp.abs(grips.offset).sum(axis=1)
+    by_moves = grips.visible & grips.by_moves.all(axis=1)
+    walk = grips.offset[jnp.argmin(jnp.where(by_moves, cost, _FAR))]
+    best = jnp.argmin(jnp.where(grips.visible, cost, _FAR))
+    shift = 4 + _towards(jnp.where(grips.by_moves[best], 0, grips.offset[best]))
+    on_floor = ~world.covers(state.agent, state.objects).any()
+    detour = jnp.where(on_floor, shift, _to_free_floor(world, state, grips.offset[best]))
+    return jnp.where(by_moves.any(), _towards(walk), detour)
+
+
+def _to_free_floor(world: Spriteworld, state: State, wish: Int[Array, "2"]) -> Int[Array, ""]:
+    """The move to where the fewest objects lie, preferably the way the agent wishes to go."""
+    headings = jnp.array(_HEADINGS)
+    points = jnp.clip(state.agent + world.step_size * headings, 0, 1)
+    crowd = jax.vmap(lambda point: world.covers(point, state.objects).sum())(points)
+    return jnp.argmin(1000 * crowd - headings @ wish)
+
+
+def _cover(objects: Float[Array, "n 2"], target: Int[Array, ""]) -> Int[Array, ""]:
+    """The nearest object above the target; the target itself where there is none."""
+    distance = jnp.abs(objects - objects[target]).max(axis=1)
+    index = jnp.arange(len(objects))
+    return jnp.argmin(jnp.where(index < target, distance, _FAR + (index != target)))
+
+
+def _clearing(
+    world: Spriteworld, cover: Float[Array, "2"], target: Float[Array, "2"], gap: Float[Array, "2"]
+) -> Int[Array, ""]:
+    """The heading in which the cover leaves the target soonest, off the target's own way and without meeting a wall."""
+    headings = jnp.array(_HEADINGS)
+    distance = 2 * world.half_extent - headings @ (cover - target)
+    final = cover + distance[:, None] * headings
+    blocked = ((final < 0) | (final > 1)).any(axis=1)
+    in_the_way = headings @ jnp.sign(gap) > 0
+    return jnp.argmin(distance + 2 * world.half_extent * in_the_way + _FAR * blocked)

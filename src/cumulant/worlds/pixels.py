@@ -1,0 +1,43 @@
+"""Spriteworld seen as frames."""
+
+from dataclasses import dataclass, fields
+
+from jaxtyping import Array, UInt8
+
+from cumulant.worlds.renderer import LOOKS, Look, draw
+from cumulant.worlds.spriteworld import Spriteworld, State
+
+
+@dataclass(frozen=True)
+class PixelSpriteworld(Spriteworld):
+    """Spriteworld, of which an agent sees RGB frames alone. The coordinates remain what success is judged by.
+
+    >>> import jax
+    >>> world = PixelSpriteworld(("square",), size=32)
+    >>> world.observe(world.reset(jax.random.key(0))).shape
+    (32, 32, 3)
+    """
+
+    size: int = 64  # of a frame, in pixels
+    look: str = "plain"  # one of LOOKS
+
+    def __post_init__(self) -> None:
+        """Refuse a world that cannot be."""
+        super().__post_init__()
+        if self.size < 8:
+            raise ValueError(f"a frame has at least 8 pixels a side, but size is {self.size}")
+        if self.look not in LOOKS:
+            raise ValueError(f"unknown look {self.look!r}: choose from {', '.join(LOOKS)}")
+
+    def observe(self, state: State) -> UInt8[Array, "size size 3"]:
+        """The frame, and nothing else."""
+        return self.render(state, self.size)
+
+    def render(self, state: State, size: int = 64, look: Look | None = None) -> UInt8[Array, "size size 3"]:
+        """The state as an RGB frame in the world's own look: [size, size, 3]."""
+        return draw(self, state, size, look or LOOKS[self.look](self, size))
+
+    @property
+    def fully_observed(self) -> Spriteworld:
+        """The same world showing its coordinates."""
+        return Spriteworld(**{field.name: getattr(self, field.name) for field in fields(Spriteworld)})

@@ -1,0 +1,38 @@
+"""The worlds that come with the package: written into folders by name, and solved by a script of their own."""
+
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from cumulant.worlds.episodes import PolicyMaker
+from cumulant.worlds.oracle import oracle_policy
+from cumulant.worlds.pixels import PixelSpriteworld
+from cumulant.worlds.protocol import World
+from cumulant.worlds.spriteworld import Spriteworld
+
+_KINDS: dict[str, Callable[..., World]] = {kind.__name__: kind for kind in (Spriteworld, PixelSpriteworld)}
+
+
+def describe(world: World) -> dict[str, Any]:
+    """A world's kind and parameters, as JSON holds them. A world that is no dataclass has no parameters.
+
+    >>> describe(Spriteworld(("square",)))["objects"]
+    ['square']
+    """
+    parameters: dict[str, Any] = asdict(world) if is_dataclass(world) and not isinstance(world, type) else {}
+    lists = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
+    return {"kind": type(world).__name__, **lists}
+
+
+def restore(described: dict[str, Any]) -> World | None:
+    """The world that was described; None if it is one that the package does not bring."""
+    parameters: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in described.items()
+    }
+    kind = parameters.pop("kind", None)
+    return _KINDS[kind](**parameters) if kind in _KINDS else None
+
+
+def oracle_of(world: World) -> tuple[World, PolicyMaker] | None:
+    """Who solves a world without learning, and the world as it must be seen for that; None where nobody does."""
+    return (world.fully_observed, oracle_policy) if isinstance(world, Spriteworld) else None

@@ -1,0 +1,32 @@
+"""A server of the shipped library for tests: in a thread, so that the types of all that it computes are checked too."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import uvicorn
+
+from cumulant.transfer.library import Library
+from cumulant.web.guard import MAX_BYTES
+from cumulant.web.player import Player
+
+
+def shipped_player():
+    return Player(Library.load())
+
+
+@contextlib.contextmanager
+def serving(app):
+    """The app's address, while it runs."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="error", ws_max_size=MAX_BYTES, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+    listening.close()
