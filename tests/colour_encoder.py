@@ -1,6 +1,4 @@
-"""An encoder for tests, in the place of a learnt one: where each sprite's colour lies, in an order of its own."""
-
-from dataclasses import asdict
+"""Features for tests, in the place of learnt ones: where each sprite's colour lies, in an order of its own."""
 
 import equinox as eqx
 import jax
@@ -8,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from cumulant import storage
 from cumulant.features.grounding import Grounding, ground
 from cumulant.goals.bins import bin_index
 from cumulant.worlds.pixels import PixelSpriteworld
@@ -17,7 +14,7 @@ from cumulant.worlds.renderer import default_look
 ORDER, FLIP = (3, 0, 6, 5, 1, 4, 2), (True, False, False, True, True, False, False)  # of 7 latents, where k is 6
 
 
-class Sight(eqx.Module):
+class ColourEncoder(eqx.Module):
     order: Int[Array, " d"]  # the coordinate that each latent follows; from k on, the mean of them all
     flip: Bool[Array, " d"]
     grounding: Grounding | None
@@ -33,25 +30,10 @@ class Sight(eqx.Module):
         latents = jnp.append(places, places.mean())[self.order]
         return jnp.where(self.flip, 1 - latents, latents)
 
-    def save(self, folder):
-        described = {"world": asdict(self.world), "latents": len(self.order), "grounded": self.grounding is not None}
-        storage.write(folder, self, described)
 
-    @classmethod
-    def load(cls, folder):
-        info = storage.read_info(folder)
-        if "latents" not in info:
-            raise storage.Unreadable(f"{folder} is not an encoder that this version reads")
-        d, stored = info["latents"], info["world"]
-        world = PixelSpriteworld(**stored | {"objects": tuple(stored["objects"])})
-        k = len(world.feature_names)
-        grounding = Grounding(jnp.zeros(k, jnp.int32), jnp.zeros((k, 4)), d) if info["grounded"] else None
-        return storage.read(folder, cls(jnp.zeros(d, jnp.int32), jnp.zeros(d, bool), grounding, world))
-
-
-def sight(world, order=ORDER, flip=FLIP, grounded=True):
+def colour_encoder(world, order=ORDER, flip=FLIP, grounded=True):
     """With as many labelled frames as a person might describe, if grounded."""
-    encoder = Sight(jnp.array(order, jnp.int32), jnp.array(flip), None, world)
+    encoder = ColourEncoder(jnp.array(order, jnp.int32), jnp.array(flip), None, world)
     if not grounded:
         return encoder
 

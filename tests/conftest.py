@@ -60,7 +60,7 @@ class Sliders:
         return state.place
 
 
-_LONGEST = ("test_representation.py", "test_reproduce.py", "test_cli.py", "test_docs.py", "test_successor.py")
+_LONGEST = ("test_representation.py", "test_reproduce.py", "test_cli.py", "test_docs.py", "test_learning.py")
 
 
 def pytest_collection_modifyitems(items):

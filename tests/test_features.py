@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import unit
-from cumulant.features.coordinates import entangled_features, named_features, true_features
+from cumulant.commands.inputs import BadInput, features_named
+from cumulant.features.coordinates import entangled_features, true_features
 from cumulant.goals.bins import bin_index, phi
+from cumulant.worlds.spriteworld import Spriteworld
 
 
 @given(st.lists(unit, min_size=1, max_size=6), st.integers(1, 12))
@@ -39,14 +42,15 @@ def test_seeds_entangle_differently():
 
 
 def test_features_by_name():
-    assert named_features("true", 6) is true_features
-    np.testing.assert_array_equal(named_features("entangled:4", 6).matrix, entangled_features(6, 4).matrix)
-    assert named_features("jax.numpy:sin", 6) is jnp.sin
+    world = Spriteworld()
+    assert features_named("true", world) is true_features
+    assert eqx.tree_equal(features_named("entangled:4", world), entangled_features(6, 4))
+    assert features_named("jax.numpy:sin", world) is jnp.sin
     for name, message in [
         ("nonsense", "form"),
         ("nowhere:f", "no module"),
         ("math:nothing", "has no"),
         ("math:pi", "no fu"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            named_features(name, 6)
+        with pytest.raises(BadInput, match=message):
+            features_named(name, world)

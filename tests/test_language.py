@@ -60,7 +60,7 @@ def test_and_binds_closer_than_or():
     [
         ("get the sqare left", "unknown word 'sqare'; did you mean 'square'?", "sqare"),
         ("square lft", "did you mean 'left'?", "lft"),
-        ("move the star left", "this world has no 'star': it has agent, square, circle", "star"),
+        ("move the star left", "unknown word 'star': this world has agent, square, circle", "star"),
         ("квадрат left", "unknown word 'квадрат'", "квадрат"),
         ("square left right", "'left' and 'right' at once", "right"),
         ("square top left centre", "'top' and 'centre' at once", "centre"),

@@ -1,11 +1,7 @@
 """From frames to goals by way of an encoder: more latents than coordinates, in another order, some of them flipped."""
 
 import dataclasses
-import inspect
 import json
-import shutil
-from functools import partial
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,14 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from colour_encoder import ORDER, Sight, sight
+from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from cumulant.commands.cli import main
-from cumulant.experiments.from_pixels import FromPixels, from_pixels, read_measures
-from cumulant.experiments.from_pixels import from_pixels as pixel_experiments
-from cumulant.experiments.run_folders import Row
-from cumulant.experiments.trials import Trials
-from cumulant.features import representation
 from cumulant.features.coordinates import feature_count
+from cumulant.features.encoder import Encoder, make_autoencoder
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network, start, train
 from cumulant.freeplay.settings import FreePlay
@@ -39,27 +31,21 @@ TINY = FreePlay(width=8, depth=1, num_envs=4, batch=16, env_steps=4 * 40, replay
 SMALL = PixelSpriteworld(("square",), size=16, max_steps=30)
 
 
-@pytest.fixture(autouse=True)
-def _sight(monkeypatch):
-    monkeypatch.setattr(representation, "Encoder", Sight)
+@pytest.fixture(scope="module")
+def encoder():
+    return colour_encoder(WORLD)
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return sight(WORLD)
-
-
-@pytest.fixture
-def library(encoder, tmp_path):
+def library(encoder):
     """A network that has learnt nothing, for grounded latents."""
-    encoder.save(tmp_path / "sight")
-    return Library(WORLD, TINY, make_network(TINY, 7, 8, jax.random.key(0)), f"learnt:{tmp_path / 'sight'}")
+    return Library(WORLD, TINY, make_network(TINY, 7, 8, jax.random.key(0)), encoder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def few():
     """Five latents of a smaller world, which nobody has labelled."""
-    return Sight(jnp.array([2, 0, 4, 1, 3]), jnp.array([True, False, False, False, True]), None, SMALL)
+    return ColourEncoder(jnp.array([2, 0, 4, 1, 3]), jnp.array([True, False, False, False, True]), None, SMALL)
 
 
 class Scrambled(NamedTuple):
@@ -129,19 +115,26 @@ def test_labelled_steps_read_frames_and_the_given_rewards_alone(few):
     np.testing.assert_array_equal(labelled[0].reward, labelled[1].reward)
 
 
-def test_a_run_keeps_its_encoder_and_can_go_on_and_move_without_any_other_folder(few, tmp_path):
-    given, out, left = tmp_path / "sight", tmp_path / "run", iter([False] * 5 + [True])
-    few.save(given)
-    assert pretrain(SMALL, TINY, 1, out, f"learnt:{given}", should_stop=lambda: next(left)) is None
-    eqx.tree_at(lambda encoder: encoder.flip, few, ~few.flip).save(tmp_path / "other")
+@pytest.fixture(scope="module")
+def unlearnt():
+    """An encoder proper, whose weights are random: five of six latents, which nobody has labelled."""
+    settings = Represent(latents=6, width=4)
+    autoencoder = make_autoencoder(SMALL, settings, jax.random.key(0))
+    kept, unfold = jnp.arange(5, dtype=jnp.int32), jnp.zeros((6, 6))
+    return Encoder(autoencoder, kept, jnp.zeros(5), jnp.ones(5), unfold, None, SMALL, settings)
+
+
+def test_a_run_keeps_its_encoder_and_can_go_on_and_move_without_any_other_folder(unlearnt, tmp_path):
+    out, left = tmp_path / "run", iter([False] * 5 + [True])
+    assert pretrain(SMALL, TINY, 1, out, unlearnt, should_stop=lambda: next(left)) is None
+    other = eqx.tree_at(lambda encoder: encoder.high, unlearnt, 2 * unlearnt.high)
     with pytest.raises(ValueError, match="another encoder"):
-        pretrain(SMALL, TINY, 1, out, f"learnt:{tmp_path / 'other'}", resume=True)
-    shutil.rmtree(given)
-    finished = pretrain(SMALL, TINY, 1, out, f"learnt:{given}", resume=True)
+        pretrain(SMALL, TINY, 1, out, other, resume=True)
+    finished = pretrain(SMALL, TINY, 1, out, Encoder.load(out / "encoder"), resume=True)
     out.rename(tmp_path / "moved")
     loaded = Library.load(tmp_path / "moved")
     assert eqx.tree_equal(loaded.network, finished.network)
-    assert eqx.tree_equal(loaded.features, few)
+    assert eqx.tree_equal(loaded.features, unlearnt)
     assert loaded.world == SMALL
     assert json.loads((tmp_path / "moved" / "config.json").read_text())["features"] == "learnt:encoder"
     (tmp_path / "moved" / "encoder" / "config.json").unlink()
@@ -150,9 +143,8 @@ def test_a_run_keeps_its_encoder_and_can_go_on_and_move_without_any_other_folder
 
 
 def test_learnt_features_belong_to_their_world(few, tmp_path):
-    few.save(tmp_path / "sight")
     with pytest.raises(ValueError, match="another world"):
-        pretrain(PixelSpriteworld(("star",), size=16), TINY, 0, tmp_path / "out", f"learnt:{tmp_path / 'sight'}")
+        pretrain(PixelSpriteworld(("star",), size=16), TINY, 0, tmp_path / "out", few)
     assert not (tmp_path / "out").exists()
 
 
@@ -172,9 +164,8 @@ def test_latents_are_called_what_they_are_grounded_to(library):
     assert not w[1:].any()
 
 
-def test_without_labels_words_mean_nothing(few, tmp_path):
-    few.save(tmp_path)
-    deaf = Library(SMALL, TINY, None, f"learnt:{tmp_path}")
+def test_without_labels_words_mean_nothing(few):
+    deaf = Library(SMALL, TINY, make_network(TINY, 5, 8, jax.random.key(0)), few)
     assert not deaf.knows_words
     assert deaf.feature_names == tuple(f"latent {i}" for i in range(5))
     with pytest.raises(ValueError, match="no labels say what goals mean"):
@@ -194,12 +185,11 @@ class Rewired(eqx.Module):
         return jnp.zeros((len(f), *psi.shape[1:])).at[self.place].set(flipped)
 
 
-def test_phrases_are_solved_from_frames(tmp_path):
+def test_phrases_are_solved_from_frames():
     world, shipped = PixelSpriteworld(max_steps=50), Library.load()
-    encoder = sight(world)
-    encoder.save(tmp_path)
+    encoder = colour_encoder(world)
     place = jnp.array([ORDER.index(i) for i in range(6)])
-    library = Library(world, shipped.config, Rewired(shipped.network, place, encoder.flip), f"learnt:{tmp_path}")
+    library = Library(world, shipped.config, Rewired(shipped.network, place, encoder.flip), encoder)
     tasks = {phrase: [library.task(phrase)] for phrase in ("agent right", "square top left")}
     results = library.evaluate(tasks, jax.random.key(0), 10)
     assert min(result.success for result in results.values()) >= 0.8, results
@@ -216,10 +206,9 @@ def test_the_page_shows_latents_and_drags_sprites(library):
     assert taken.met.all()
 
 
-def test_a_library_without_words_refuses_them_in_one_line(few, tmp_path, capsys):
-    few.save(tmp_path / "sight")
-    Library(SMALL, TINY, make_network(TINY, 5, 8, jax.random.key(0)), f"learnt:{tmp_path / 'sight'}").save(tmp_path)
-    out, sees = ["--out", str(tmp_path / "out")], ["--features", f"learnt:{tmp_path / 'sight'}"]
+def test_a_library_without_words_refuses_them_in_one_line(unlearnt, tmp_path, capsys):
+    Library(SMALL, TINY, make_network(TINY, 5, 8, jax.random.key(0)), unlearnt).save(tmp_path)
+    out, sees = ["--out", str(tmp_path / "out")], ["--features", f"learnt:{tmp_path / 'encoder'}"]
     for args, message in [
         (["solve", "square left"], "give --reward"),
         (["evaluate"], "give --few-shot N"),
@@ -234,29 +223,3 @@ def test_a_library_without_words_refuses_them_in_one_line(few, tmp_path, capsys)
         said = capsys.readouterr().err
         assert message in said
         assert said.count("\n") == 1
-
-
-def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_learnt(
-    encoder, library, tmp_path, monkeypatch
-):
-    """But for learning and acting, which have tests of their own."""
-    quickly = partial(inspect.unwrap(representation.measure), frames=200)  # unwrapped, it takes a Sight, too
-    still = partial(Row, kind="", task="", seed=0, steps=0, success=0.0)
-    for name, instead in {
-        "represent": lambda world, settings, seed, report: encoder,
-        "measure": quickly,
-        "pretrain": lambda world, config, seed, features, report: library,
-        "few_shot": lambda line, world, trials, *_, paper: [still(line, episodes=trials.episodes)],
-        "zero_shot": lambda line, world, trials, *_: [still(f"{line} seen {world.look}", episodes=trials.episodes)],
-        "audit": lambda library, key, episodes: SimpleNamespace(moved=np.eye(len(ORDER))),
-        "DISGUISES": {"in one colour": {"look": "alike"}},
-    }.items():
-        monkeypatch.setattr(pixel_experiments, name, instead)
-    what = FromPixels(Represent(), TINY, size=32, disguised=True)
-    rows, _ = from_pixels("mine", Trials(episodes=64), (0,), what, tmp_path)
-    lines = {"mine": 64, "mine-zero-shot seen plain": 64, "mine: in one colour seen alike": 16}
-    assert {row.line: row.episodes for row in rows} == lines
-    (measured,) = read_measures(tmp_path)
-    assert min(measured["rho"].values()) > 0.95 > min(measured["disguises"]["in one colour"].values())
-    assert (measured["kept"], measured["independence"]) == (len(ORDER), 1)
-    assert Library.load(tmp_path / "library-0").weights("square left").shape == (1, len(ORDER), TINY.bins)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
+from cumulant.features.coordinates import entangled_features, true_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage, suite
@@ -58,7 +59,7 @@ def test_a_library_survives_the_disk(small):
     library, folder = small
     loaded = Library.load(folder)
     assert eqx.tree_equal(loaded.network, library.network)
-    assert (loaded.world, loaded.config, loaded.features_name) == (library.world, library.config, "true")
+    assert (loaded.world, loaded.config, loaded.features) == (library.world, library.config, true_features)
 
 
 def test_damage_is_noticed(small):
@@ -133,7 +134,7 @@ def test_pooled_results_count_all_episodes(shipped):
 
 def test_words_are_refused_where_features_are_entangled():
     library = Library.load()
-    entangled = Library(library.world, library.config, library.network, "entangled:0")
+    entangled = Library(library.world, library.config, library.network, entangled_features(6, 0))
     with pytest.raises(ValueError, match="entangled"):
         entangled.policy("square left")
     with pytest.raises(ValueError, match="entangled"):

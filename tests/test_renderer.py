@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant.worlds.protocol import render
-from cumulant.worlds.renderer import LOOKS, default_look
+from cumulant.worlds.renderer import LOOKS, default_look, draw
 from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld, State
 
@@ -22,16 +21,16 @@ def colour(array):
 def test_the_sprite_that_a_drag_takes_is_the_one_seen():
     world = Spriteworld()
     look = default_look(world)
-    frame = np.asarray(render(world, scene((0.1, 0.1), (0.5, 0.5), (0.5, 0.5)), 64))
+    frame = np.asarray(draw(world, scene((0.1, 0.1), (0.5, 0.5), (0.5, 0.5)), 64))
     np.testing.assert_array_equal(frame[32, 32], colour(look.objects[0]))  # the square, above the circle
     reversed_world = Spriteworld(("circle", "square"))
-    frame = np.asarray(render(reversed_world, scene((0.1, 0.1), (0.5, 0.5), (0.5, 0.5)), 64))
+    frame = np.asarray(draw(reversed_world, scene((0.1, 0.1), (0.5, 0.5), (0.5, 0.5)), 64))
     np.testing.assert_array_equal(frame[32, 32], colour(default_look(reversed_world).objects[0]))
 
 
 def test_up_is_up_and_right_is_right():
     world = Spriteworld(("square",))
-    frame = np.asarray(render(world, scene((0.5, 0.5), (0.8, 0.9)), 100)).astype(int)
+    frame = np.asarray(draw(world, scene((0.5, 0.5), (0.8, 0.9)), 100)).astype(int)
     np.testing.assert_array_equal(frame[10, 80], colour(default_look(world).objects[0]))
     np.testing.assert_array_equal(frame[90, 20], colour(default_look(world).background))
 
@@ -42,7 +41,7 @@ def test_brightness_moves_smoothly_with_the_sprite(shape):
     world = Spriteworld((shape,))
     sums = []
     for shift in np.linspace(0, 1 / 64, 9):
-        frame = np.asarray(render(world, scene((0.9, 0.1), (0.4 + shift, 0.5)), 64)).astype(float)
+        frame = np.asarray(draw(world, scene((0.9, 0.1), (0.4 + shift, 0.5)), 64)).astype(float)
         sums.append(np.abs(frame - colour(default_look(world).background)).sum())
     assert np.ptp(sums) / np.mean(sums) < 0.04
 
@@ -50,7 +49,7 @@ def test_brightness_moves_smoothly_with_the_sprite(shape):
 @pytest.mark.parametrize("size", [16, 64, 200])
 def test_any_size_paints_the_same_area(size):
     world = Spriteworld(("square",))
-    frame = np.asarray(render(world, scene((0.9, 0.1), (0.4, 0.5)), size)).astype(float)
+    frame = np.asarray(draw(world, scene((0.9, 0.1), (0.4, 0.5)), size)).astype(float)
     assert frame.shape == (size, size, 3)
     contrast = np.abs(colour(default_look(world).objects[0]) - colour(default_look(world).background)).sum()
     painted = np.abs(frame - colour(default_look(world).background))[:, : int(0.7 * size)].sum() / contrast / size**2
@@ -67,7 +66,7 @@ def test_every_pair_of_sprites_differs_in_colour_and_from_the_agent():
 def test_other_looks_and_textures():
     world = Spriteworld(("square",))
     texture = np.random.default_rng(0).random((64, 64, 3), np.float32)
-    frame = render(world, scene((0.9, 0.1), (0.4, 0.5)), 64, default_look(world)._replace(background=texture))
+    frame = draw(world, scene((0.9, 0.1), (0.4, 0.5)), 64, default_look(world)._replace(background=texture))
     np.testing.assert_array_equal(np.asarray(frame)[0], colour(texture[0]))
 
 
@@ -75,8 +74,8 @@ def test_other_looks_and_textures():
 def test_every_look_can_be_had_inside_a_compiled_program(name):
     world, look = Spriteworld(), LOOKS[name]
     state = world.reset(jax.random.key(1))
-    frame = np.asarray(jax.jit(lambda state: render(world, state, 16, look(world, 16)))(state)).astype(int)
-    plain, alone = (np.asarray(render(world, state, 16, each)).astype(int) for each in (None, look(world, 16)))
+    frame = np.asarray(jax.jit(lambda state: draw(world, state, 16, look(world, 16)))(state)).astype(int)
+    plain, alone = (np.asarray(draw(world, state, 16, each)).astype(int) for each in (None, look(world, 16)))
     assert np.abs(frame - alone).max() <= 1  # compiled and interpreted arithmetic may round apart
     assert (np.abs(frame - plain).max() > 5) == (name != "plain")
 
@@ -84,6 +83,6 @@ def test_every_look_can_be_had_inside_a_compiled_program(name):
 def test_batches_render_as_single_frames_do():
     world = Spriteworld(SHAPES)
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), 8))
-    batch = np.asarray(jax.jit(jax.vmap(partial(render, world)))(states)).astype(int)
-    single = np.asarray(render(world, jax.tree.map(lambda leaf: leaf[3], states))).astype(int)
+    batch = np.asarray(jax.jit(jax.vmap(partial(draw, world)))(states)).astype(int)
+    single = np.asarray(draw(world, jax.tree.map(lambda leaf: leaf[3], states))).astype(int)
     assert np.abs(batch[3] - single).max() <= 1  # compiled and interpreted arithmetic may round apart

@@ -42,9 +42,9 @@ def _easier_to_see():
 
 
 @pytest.fixture(scope="module")
-def sight(tmp_path_factory):
+def learnt_folder(tmp_path_factory):
     """The folder of an encoder that the command has learnt."""
-    folder = tmp_path_factory.mktemp("represent") / "sight"
+    folder = tmp_path_factory.mktemp("represent") / "encoder"
     assert main(["represent", "--out", str(folder), *MINIATURE]) == 0
     return folder
 
@@ -149,23 +149,23 @@ def assert_usable(encoder):
     assert np.isfinite(image).all()
 
 
-def test_the_command_writes_the_encoder_its_measures_and_its_pictures(sight):
+def test_the_command_writes_the_encoder_its_measures_and_its_pictures(learnt_folder):
     names = {"config.json", "weights.safetensors", "metrics.jsonl", "measures.json"}
     pictures = {"reconstructions.png", "traversals.png", "correlations.png"}
-    assert {path.name for path in sight.iterdir()} == names | pictures
+    assert {path.name for path in learnt_folder.iterdir()} == names | pictures
     for name in pictures:
-        with Image.open(sight / name) as picture:
+        with Image.open(learnt_folder / name) as picture:
             assert np.asarray(picture).std() > 10
-    encoder, measures = Encoder.load(sight), json.loads((sight / "measures.json").read_text())
+    encoder, measures = Encoder.load(learnt_folder), json.loads((learnt_folder / "measures.json").read_text())
     assert measures["kept"] == len(encoder.kept)
     assert list(measures["rho"]) == list(encoder.world.feature_names)
-    curve = [json.loads(line) for line in (sight / "metrics.jsonl").read_text().splitlines()]
+    curve = [json.loads(line) for line in (learnt_folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in curve] == list(range(40, 801, 40))
     assert curve[-1]["loss"] < 0.2 * curve[0]["loss"]
 
 
-def test_every_factor_has_a_latent_of_its_own_and_no_other_is_kept(sight):
-    encoder = Encoder.load(sight)
+def test_every_factor_has_a_latent_of_its_own_and_no_other_is_kept(learnt_folder):
+    encoder = Encoder.load(learnt_folder)
     measures = measure(encoder, jax.random.key(5), 500)
     assert measures.kept == 4
     assert min(measures.rho.values()) > 0.95, measures.rho
@@ -177,10 +177,10 @@ def test_every_factor_has_a_latent_of_its_own_and_no_other_is_kept(sight):
 
 
 @pytest.fixture(scope="module")
-def library(sight, tmp_path_factory):
+def library(learnt_folder, tmp_path_factory):
     """The folder of a library that has played from frames, for a little while."""
     folder = tmp_path_factory.mktemp("represent") / "library"
-    given = ["--features", f"learnt:{sight}", "--env-steps", "1280", "--width", "16"]
+    given = ["--features", f"learnt:{learnt_folder}", "--env-steps", "1280", "--width", "16"]
     assert main(["pretrain", "--out", str(folder), *given]) == 0
     return folder
 
@@ -200,8 +200,8 @@ def test_the_commands_go_from_frames_to_a_phrase(library, tmp_path, capsys):
     assert all(0 <= by["coverage"]["success"] <= 1 for by in report.values())
 
 
-def test_the_command_prints_one_object_and_overwrites_only_what_it_may(sight, tmp_path, monkeypatch, capsys):
-    learnt, out = Encoder.load(sight), tmp_path / "sight"
+def test_the_command_prints_one_object_and_overwrites_only_what_it_may(learnt_folder, tmp_path, monkeypatch, capsys):
+    learnt, out = Encoder.load(learnt_folder), tmp_path / "encoder"
     monkeypatch.setattr(representation, "_best", lambda *args: learnt.autoencoder)
     assert main(["represent", "--out", str(out), *MINIATURE, "--labelled", "0", "--json"]) == 0
     captured = capsys.readouterr()
@@ -248,15 +248,15 @@ def test_what_cannot_be_is_refused_in_one_line_before_anything_is_written(args, 
     assert not list(tmp_path.glob("new/*"))
 
 
-def test_a_run_that_fails_leaves_the_folder_as_it_was(sight, monkeypatch, capsys):
+def test_a_run_that_fails_leaves_the_folder_as_it_was(learnt_folder, monkeypatch, capsys):
     def fails(*args, **kwargs):
         raise ValueError("the loss is nan at update 3: lower the learning rate")
 
-    before = {path.name: path.read_bytes() for path in sight.iterdir()}
+    before = {path.name: path.read_bytes() for path in learnt_folder.iterdir()}
     monkeypatch.setattr(representation, "_best", fails)
-    assert main(["represent", "--out", str(sight), *MINIATURE, "--force"]) == 2
+    assert main(["represent", "--out", str(learnt_folder), *MINIATURE, "--force"]) == 2
     assert "lower the learning rate" in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in sight.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in learnt_folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -274,21 +274,21 @@ def test_a_run_that_fails_leaves_the_folder_as_it_was(sight, monkeypatch, capsys
         {"sha256": "0"},
     ],
 )
-def test_a_damaged_folder_is_refused_in_one_line(change, sight, tmp_path):
-    info = json.loads((sight / "config.json").read_text()) | change
+def test_a_damaged_folder_is_refused_in_one_line(change, learnt_folder, tmp_path):
+    info = json.loads((learnt_folder / "config.json").read_text()) | change
     stored = {name: value for name, value in info.items() if value is not None}
     (tmp_path / "config.json").write_text(json.dumps(stored))
-    (tmp_path / "weights.safetensors").write_bytes((sight / "weights.safetensors").read_bytes())
+    (tmp_path / "weights.safetensors").write_bytes((learnt_folder / "weights.safetensors").read_bytes())
     with pytest.raises(Unreadable) as caught:
         Encoder.load(tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_half_a_file_is_refused(sight, tmp_path):
-    (tmp_path / "config.json").write_bytes((sight / "config.json").read_bytes())
+def test_half_a_file_is_refused(learnt_folder, tmp_path):
+    (tmp_path / "config.json").write_bytes((learnt_folder / "config.json").read_bytes())
     with pytest.raises(Unreadable, match="weights"):
         Encoder.load(tmp_path)
-    (tmp_path / "weights.safetensors").write_bytes((sight / "weights.safetensors").read_bytes()[:-7])
+    (tmp_path / "weights.safetensors").write_bytes((learnt_folder / "weights.safetensors").read_bytes()[:-7])
     with pytest.raises(Unreadable, match="damaged"):
         Encoder.load(tmp_path)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -42,7 +43,7 @@ to save.
 def _commands(argv: Sequence[str]) -> Any:
     """All commands. The defaults of `pretrain` are those of the preset that the arguments name."""
     preset = PRESETS.get(_value_of("--preset", argv), PRESETS["cpu"])
-    pretrain = Pretrain(out=tyro.MISSING, settings=preset)
+    pretrain = Pretrain(settings=preset)
     return (
         Annotated[Demo, subcommand("demo")]
         | Annotated[Solve, subcommand("solve")]
@@ -108,9 +109,8 @@ def _read_command(argv: Sequence[str]) -> Any:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise BadInput(f"{_first_block(said.getvalue())} (see cumulant --help)") from None
-    except ValueError as error:  # settings that cannot work
-        raise BadInput(str(error)) from None
+        words = re.sub(r"^Error parsing \S+: ", "", _first_block(said.getvalue()))  # tyro's own name of the settings
+        raise BadInput(f"{words} (see cumulant --help)") from None
 
 
 def _first_block(box: str) -> str:

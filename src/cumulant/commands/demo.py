@@ -28,7 +28,7 @@ class Demo:
     """
 
     out: Path = Path("demo")  # Folder for demo.gif and demo.png.
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     episodes: int = 200  # Episodes per phrase behind the table.
     seed: int = 0  # Starts of the episodes.
     json: bool = False  # One JSON object on stdout, and nothing else.

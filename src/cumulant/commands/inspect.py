@@ -14,7 +14,7 @@ from cumulant.commands.output import print_json, print_table
 class Inspect:
     """Audit the off-diagonal trick: what each policy really does to every feature, against what the Lemma assumes."""
 
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     out: Path = Path("inspect")  # Folder for audit.png and audit.json.
     starts: int = 200  # Random starts from which every policy is played.
     seed: int = 0  # Of the starts.

@@ -36,7 +36,7 @@ class Pretrain:
     Try: cumulant pretrain --preset cpu --out my-library
     """
 
-    out: Path  # Folder for the library, its metrics and its checkpoints.
+    out: Path = Path("my-library")  # Folder for the library, its metrics and its checkpoints.
     preset: Literal["cpu", "fast", "paper"] = "cpu"  # For 2 cores; for one GPU; as in the paper.
     seed: int = 0  # Of everything random.
     objects: tuple[str, ...] | None = None  # The world's objects, topmost first; by default a square and a circle.
@@ -46,7 +46,7 @@ class Pretrain:
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
     tensorboard: bool = False  # Write TensorBoard events too (extra `tensorboard`).
     json: bool = False  # One JSON object on stdout, and nothing else.
-    settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]
+    settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]  # Free play, by default as the preset has it.
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""

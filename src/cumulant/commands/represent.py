@@ -37,7 +37,7 @@ class RepresentCommand:
     labelled: int = 64  # Frames labelled in words, by which phrases get their meaning; 0: none.
     force: bool = False  # Overwrite the encoder in the folder.
     json: bool = False  # One JSON object on stdout, and nothing else.
-    settings: OmitArgPrefixes[Represent] = _DEFAULTS
+    settings: OmitArgPrefixes[Represent] = _DEFAULTS  # Of the learning.
 
     def world(self) -> "PixelSpriteworld":
         """The world of the given objects, seen as frames."""

@@ -19,7 +19,7 @@ class Serve:
     Try: cumulant serve, and open the address that it prints
     """
 
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     port: int = 8000  # Where to listen; 0 takes a free one.
     host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in.
 

@@ -27,7 +27,7 @@ class Solve:
     phrase: Positional[str] = ""  # The goal, in words.
     reward: str = ""  # In its place, package.module:function: an observation's reward; above 0.5 is the goal.
     budget: int = 10_000  # Labelled steps to learn the reward from.
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED
+    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
     episodes: int = 200  # Random starts.
     seed: int = 0  # Episode i is that of seed + i; the labelled steps too are the seed's.

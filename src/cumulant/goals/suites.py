@@ -53,7 +53,16 @@ def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bi
 def suite(
     coordinates: tuple[str, ...], tasks_per_class: int = 3, seed: int = 0, bins: int = 3
 ) -> dict[str, tuple[Task, ...]]:
-    """Different tasks of every class, at most as many as the class holds; a class that holds none is left out."""
+    """Different tasks of every class, at most as many as the class holds; a class that holds none is left out.
+
+    `coordinates` are a world's feature names, the agent's two first, then each object's. The regions are thirds, or any
+    number of bins. Returns the classes' names with their tasks; the same seed gives the same tasks.
+
+    >>> import cumulant
+    >>> tasks = cumulant.suite(cumulant.Spriteworld().feature_names, tasks_per_class=1, seed=0)
+    >>> print(len(tasks), tasks["conjunction"][0])
+    7 square top left and circle middle centre
+    """
     tasks = {}
     for index, name in enumerate(CLASSES):
         rng = np.random.default_rng([seed, index])

@@ -29,7 +29,8 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"]) -> Policy:
     >>> table = jax.numpy.asarray(cumulant.parse("agent left").table())
     >>> player = cumulant.oracle_policy(world, table)
     >>> start = jax.numpy.array([0.9, 0.5, 0.2, 0.2, 0.4, 0.4])
-    >>> int(player.act(player.begin(start), start, jax.random.key(0))[1])  # 2: one step to the left
+    >>> act = jax.jit(lambda obs, key: player.act(player.begin(obs), obs, key)[1])
+    >>> int(act(start, jax.random.key(0)))  # one step to the left
     2
     """
     check_aim(world, table.shape[-1])

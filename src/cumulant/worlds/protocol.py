@@ -12,7 +12,26 @@ from cumulant.worlds.renderer import Drawing
 
 @runtime_checkable
 class World(Protocol):
-    """A world of pure functions. A state is any pytree; a world is hashable, so that it can be a static argument."""
+    """A world of pure functions. A state is any pytree; a world is hashable, so that it can be a static argument.
+
+    >>> from dataclasses import dataclass
+    >>> import jax, jax.numpy as jnp, cumulant
+    >>> @dataclass(frozen=True)
+    ... class Dial:
+    ...     num_actions: int = 2
+    ...     max_steps: int = 20
+    ...     feature_names: tuple[str, ...] = ("dial",)
+    ...     def reset(self, key):
+    ...         return jax.random.uniform(key, (1,))
+    ...     def step(self, state, action):
+    ...         return jnp.clip(state + 0.1 * (2 * action - 1), 0, 1)
+    ...     def observe(self, state):
+    ...         return state
+    ...     def features(self, state):
+    ...         return state
+    >>> isinstance(Dial(), cumulant.World)
+    True
+    """
 
     @property
     def num_actions(self) -> int:

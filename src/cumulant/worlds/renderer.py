@@ -1,6 +1,6 @@
 """State → RGB: every sprite's signed distance becomes an anti-aliased coverage, painted from the bottom up."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, UInt8
 from cumulant.worlds.shapes import SHAPES, outline, signed_distance
 
 
+@runtime_checkable
 class Sprites(Protocol):
     """What there is to draw: Spriteworld, or anything with its objects."""
 
@@ -22,6 +23,7 @@ class Sprites(Protocol):
         """Of every object."""
 
 
+@runtime_checkable
 class Places(Protocol):
     """Where to draw it: Spriteworld's state."""
 

@@ -22,7 +22,14 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Spriteworld:
-    """The world's parameters, and its pure functions. The paper gives neither sizes nor lengths: these are ours."""
+    """The world's parameters, and its pure functions. The paper gives neither sizes nor lengths: these are ours.
+
+    >>> import jax, cumulant
+    >>> world = cumulant.Spriteworld(("square", "circle"))
+    >>> state = world.reset(jax.random.key(0))
+    >>> world.observe(world.step(state, jax.numpy.int32(3))).shape  # after a step to the right: x and y of agent, square and circle
+    (6,)
+    """
 
     objects: tuple[str, ...] = ("square", "circle")  # topmost first; each is named after its shape
     step_size: float = 0.1

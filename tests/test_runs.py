@@ -71,7 +71,7 @@ def test_if_no_checkpoint_can_be_read_nothing_is_done(tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
-    compiled = module._compiled
+    compiled = module.compiled
 
     def breaking(*args):
         advance, seconds = compiled(*args)
@@ -82,7 +82,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tm
 
         return broken, seconds
 
-    monkeypatch.setattr(module, "_compiled", breaking)
+    monkeypatch.setattr(module, "compiled", breaking)
     with pytest.raises(Diverged, match=r"loss is nan at update 50; the last good checkpoint is .*000000040"):
         pretrain(Spriteworld(), TINY, 5, tmp_path, checkpoint_every=0.0)
     monkeypatch.undo()
