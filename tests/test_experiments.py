@@ -25,6 +25,7 @@ from cumulant.features.encoder import measure
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.suites import CLASSES
 from cumulant.transfer.library import Library
 from cumulant.worlds.pixels import PixelSpriteworld
 
@@ -109,6 +110,18 @@ def test_a_method_is_judged_in_its_own_way(name, asked, monkeypatch, tmp_path):
     assert lines == asked
     assert {(row.line, row.seed) for row in ran.rows} == {(line, seed) for line in asked for seed in (4, 7)}
     assert ran.measures == [{"seed": seed, "disentanglement": 0.5} for seed in (4, 7)]
+
+
+def test_skills_have_a_line_under_gpi_and_one_for_the_best_of_them(monkeypatch, tmp_path):
+    """GPI over skills has a test of its own."""
+    monkeypatch.setattr(methods, "few_shot", lambda line, *_, paper: [still(line)])
+    part = PARTS["diayn"].shrunk()
+    ran = part.run("diayn", replace(SMOKE, seeds=(0, 1)), tmp_path)
+    best = [row for row in ran.rows if row.line == "diayn-best-skill"]
+    assert {row.line for row in ran.rows} == {"diayn", "diayn-best-skill"}
+    assert [row.seed for row in best] == [0] * len(CLASSES) + [1] * len(CLASSES)
+    assert {row.kind for row in best} == set(CLASSES)
+    assert ran.seconds.keys() == {"compile_s", "train_s"}
 
 
 def test_the_recorded_measures_are_what_the_features_give():
