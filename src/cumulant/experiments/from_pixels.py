@@ -8,8 +8,7 @@ from typing import Any, cast
 import jax
 
 from cumulant.experiments.measures import JUDGE_SEED
-from cumulant.experiments.methods import shrunk_play
-from cumulant.experiments.parts import TUNING_SEED, Part, Ran, Scale
+from cumulant.experiments.parts import TUNING_SEED, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, zero_shot
 from cumulant.features.disentanglement import independence
@@ -84,7 +83,7 @@ class FromPixels(Part):
         """Small frames, and hardly any learning."""
         pipeline, learner = self.pipeline, self.pipeline.represent
         tiny = replace(learner, width=8, latents=min(learner.latents, 12), pairs=512, updates=100, batch=8, restarts=1)
-        play = pipeline.free_play and shrunk_play(pipeline.free_play)
+        play = pipeline.free_play and in_miniature(pipeline.free_play)
         return replace(self, pipeline=replace(pipeline, represent=tiny, free_play=play, size=24))
 
     def scaled(self, scale: Scale) -> Scale:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PRNGKeyArray
 
 from cumulant.experiments.baselines.dqn import Dqn, EpsilonGreedy, Learning, start, train
-from cumulant.experiments.parts import TUNING_SEED, WORLD, Part, Ran, Scale
+from cumulant.experiments.parts import TUNING_SEED, WORLD, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.trials import rows_of
 from cumulant.freeplay.in_step import InStep
@@ -36,7 +36,7 @@ class FromScratch(Part):
 
     def shrunk(self) -> "FromScratch":
         """A small network that hardly learns."""
-        return replace(self, dqn=replace(self.dqn, width=32, batch=32, replay=7_000, num_envs=32, env_steps=32 * 200))
+        return replace(self, dqn=in_miniature(self.dqn))
 
     def scaled(self, scale: Scale) -> Scale:
         """Smaller for a search, and on other tasks."""

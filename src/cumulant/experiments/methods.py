@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from cumulant.experiments.baselines import diayn
 from cumulant.experiments.measures import disentanglement_of
-from cumulant.experiments.parts import WORLD, Part, Ran, Scale
+from cumulant.experiments.parts import WORLD, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, rows_of, zero_shot
 from cumulant.features.coordinates import Features, entangled_features, true_features
@@ -64,7 +64,7 @@ class PlayThenGpi(Part):
 
     def shrunk(self) -> "PlayThenGpi":
         """With less free play."""
-        return replace(self, free_play=shrunk_play(self.free_play))
+        return replace(self, free_play=in_miniature(self.free_play))
 
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """All seeds' free play as one program, then curves of each."""
@@ -96,11 +96,6 @@ class PlayThenGpi(Part):
         return rows
 
 
-def shrunk_play(free_play: FreePlay) -> FreePlay:
-    """Free play in miniature."""
-    return replace(free_play, width=32, batch=32, replay=7_000, num_envs=32, env_steps=32 * 200)
-
-
 @dataclass(frozen=True)
 class SkillsThenGpi(Part):
     """GPI over the successor features of DIAYN's skills, and the one skill that does best on a task in hindsight."""
@@ -113,8 +108,7 @@ class SkillsThenGpi(Part):
 
     def shrunk(self) -> "SkillsThenGpi":
         """Fewer skills, hardly learnt."""
-        small = replace(self.learner, width=32, batch=32, replay=7_000, num_envs=32, env_steps=32 * 200, skills=6)
-        return SkillsThenGpi(small)
+        return SkillsThenGpi(replace(in_miniature(self.learner), skills=6))
 
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """All seeds' skills as one program, then both lines of each."""

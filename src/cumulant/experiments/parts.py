@@ -3,9 +3,9 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import jax
 
@@ -16,6 +16,8 @@ from cumulant.worlds.spriteworld import Spriteworld
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+else:
+    DataclassInstance = object  # type checkers alone know of it
 
 WORLD = Spriteworld()  # of all experiments; those from pixels see it in frames
 TUNING_SEED = 1000  # of what settings were searched on: tasks, or a learner of features; figures have other seeds
@@ -34,6 +36,12 @@ class Scale(Trials):
 
 FULL = Scale()
 SMOKE = Scale(seeds=(0,), tasks_per_class=1, episodes=16, budgets=(500,), dqn_steps=(500, 1_000), miniature=True)
+Learner = TypeVar("Learner", bound=DataclassInstance)
+
+
+def in_miniature(settings: Learner) -> Learner:
+    """The settings of whatever learns a network from play, which then hardly learns."""
+    return replace(settings, width=32, batch=32, replay=7_000, num_envs=32, env_steps=32 * 200)
 
 
 class Ran(NamedTuple):
@@ -50,7 +58,7 @@ class Part(ABC):
     measures_features: ClassVar[bool] = False  # whether a run says how disentangled its features are
 
     @abstractmethod
-    def settings(self) -> "DataclassInstance | None":
+    def settings(self) -> DataclassInstance | None:
         """What its rows depend on, beside the world and the scale: config.json keeps it, and knows the part by it."""
 
     @abstractmethod
@@ -94,6 +102,6 @@ def _sized(part: Part, scale: Scale) -> Part:
     return part.shrunk() if scale.miniature else part
 
 
-def _settings(part: Part, scale: Scale) -> "dict[str, DataclassInstance | None]":
+def _settings(part: Part, scale: Scale) -> dict[str, DataclassInstance | None]:
     """All that a part's rows depend on."""
     return {"world": WORLD, "scale": part.scaled(scale), "what": _sized(part, scale).settings()}
