@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/worlds.md"])
-def test_the_python_of_a_page_runs_from_top_to_bottom(page, monkeypatch):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where it may write
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks
     namespace = {"__name__": "page"}

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cumulant.commands.output import rate_and_steps
 from cumulant.goals.language import parse
 from cumulant.transfer.evaluation import evaluate, summarise
 from cumulant.worlds.episodes import Policy, play_from
@@ -49,3 +50,10 @@ def test_the_interval_is_exact_and_an_empty_success_has_no_steps():
     result = summarise(np.zeros((2, 50), bool), np.full((2, 50), 100))
     assert (result.success, result.mean_steps, result.tasks, result.episodes) == (0.0, None, 2, 100)
     assert result.ci95 == (0.0, pytest.approx(1 - 0.025 ** (1 / 100)))
+
+
+def test_no_steps_at_all_are_not_no_number():
+    """A goal that holds at every start takes 0 steps; one that nobody reaches takes none that could be told."""
+    always = summarise(np.ones((1, 2), bool), np.zeros((1, 2), int))
+    assert rate_and_steps(always)[1] == "0.0"
+    assert rate_and_steps(summarise(np.zeros((1, 2), bool), np.full((1, 2), 100)))[1] == "–"

@@ -1,12 +1,17 @@
 import json
 import shutil
+from pathlib import Path
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
+import safetensors
+import safetensors.numpy
 
+import cumulant
 from conftest import Sliders
+from cumulant.commands.cli import main
 from cumulant.features.coordinates import entangled_features, true_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
@@ -60,6 +65,47 @@ def test_a_library_survives_the_disk(small):
     loaded = Library.load(folder)
     assert eqx.tree_equal(loaded.network, library.network)
     assert (loaded.world, loaded.config, loaded.features) == (library.world, library.config, true_features)
+
+
+def test_arrays_are_stored_by_their_names_in_the_tree(small):
+    with safetensors.safe_open(small[1] / "weights.safetensors", "numpy") as stored:
+        assert {"layers.0.weight", "layers.1.bias", "head.value.weight"} <= set(stored.keys())
+
+
+def test_a_library_of_version_0_1_which_counted_its_arrays_loads(shipped):
+    folder = Path(cumulant.__file__).parent / "shipped"
+    assert json.loads((folder / "config.json").read_text())["format"] == 1
+    stored = safetensors.numpy.load_file(folder / "weights.safetensors")
+    assert set(stored) == {str(i) for i in range(len(stored))}
+    for i, leaf in enumerate(jax.tree.leaves(shipped.network)):
+        np.testing.assert_array_equal(stored[str(i)], leaf)
+
+
+def test_a_folder_does_not_say_what_code_to_run(small, tmp_path, monkeypatch, capsys):
+    """Features of somebody's own are used only if whoever loads the library gives them."""
+    library, folder = small
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.chdir(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    for name in ("evil:f", "learnt:.", "learnt:../..", f"learnt:{folder}", "entangled:x", ""):
+        (folder / "config.json").write_text(json.dumps(config | {"features": name}))
+        with pytest.raises(Unreadable, match="which a folder cannot bring"):
+            Library.load(folder)
+        assert main(["solve", "square left", "--library", str(folder)]) == 2
+        assert "which a folder cannot bring" in capsys.readouterr().err
+    own = Library.load(folder, features=same_features)
+    assert own.features is same_features
+    own.save(tmp_path / "own")
+    assert json.loads((tmp_path / "own" / "config.json").read_text())["features"] == "test_library:same_features"
+    command = ["solve", "square left", "--library", str(tmp_path / "own"), "--episodes", "2", "--json"]
+    assert main(command) == 2
+    assert main([*command, "--features", "test_library:same_features"]) == 0
+    with pytest.raises(Unreadable, match="brings its own features"):
+        Library.load(features=same_features)
+
+
+def same_features(obs):
+    return obs
 
 
 def test_damage_is_noticed(small):

@@ -20,6 +20,7 @@ from cumulant.transfer.pretraining import pretrain
 from cumulant.worlds.spriteworld import Spriteworld
 
 TINY = FreePlay(width=16, num_envs=8, batch=32, env_steps=8 * 400, replay=2000)
+WORLD = Spriteworld(max_steps=20)
 
 
 def stop_after(chunks):
@@ -27,50 +28,69 @@ def stop_after(chunks):
     return lambda: next(left)
 
 
-def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        pretrain(Spriteworld(), TINY, seed, tmp_path / name)
-    a, b, c = ((tmp_path / name / "metrics.jsonl").read_text() for name in "abc")
-    assert a == b != c
-    assert [json.loads(line)["update"] for line in a.splitlines()] == list(range(10, 401, 10))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of seed 5 that nothing disturbed: its folder, and its network."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return folder, pretrain(WORLD, TINY, 5, folder).network
 
 
-def test_a_stopped_run_goes_on_as_if_nothing_had_happened(tmp_path):
-    whole = pretrain(Spriteworld(), TINY, 5, tmp_path / "whole")
-    assert pretrain(Spriteworld(), TINY, 5, tmp_path / "parts", should_stop=stop_after(7)) is None
-    with (tmp_path / "parts" / "metrics.jsonl").open("a") as file:
+def metrics_in(folder):
+    return (folder / "metrics.jsonl").read_text()
+
+
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(whole, tmp_path):
+    """So the same seed gives the same weights and metrics; another seed gives others."""
+    folder, network = whole
+    assert [json.loads(line)["update"] for line in metrics_in(folder).splitlines()] == list(range(10, 401, 10))
+    parts = tmp_path / "parts"
+    assert pretrain(WORLD, TINY, 5, parts, should_stop=stop_after(7)) is None
+    with (parts / "metrics.jsonl").open("a") as file:
         file.write('{"update": 71, "lo')  # killed while writing
-    parts = pretrain(Spriteworld(), TINY, 5, tmp_path / "parts", resume=True)
-    assert eqx.tree_equal(whole.network, parts.network)
-    assert (tmp_path / "whole" / "metrics.jsonl").read_text() == (tmp_path / "parts" / "metrics.jsonl").read_text()
-    assert not (tmp_path / "parts" / "checkpoints").exists()
+    assert eqx.tree_equal(network, pretrain(WORLD, TINY, 5, parts, resume=True).network)
+    assert metrics_in(folder) == metrics_in(parts)
+    assert not (parts / "checkpoints").exists()
+    assert pretrain(WORLD, TINY, 6, tmp_path / "other", should_stop=stop_after(1)) is None
+    assert metrics_in(tmp_path / "other") not in metrics_in(folder)
 
 
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path):
-    out = tmp_path / "run"
-    whole = pretrain(Spriteworld(), TINY, 5)
-    pretrain(Spriteworld(), TINY, 5, out, should_stop=stop_after(4), checkpoint_every=0.0)
-    newest, before = sorted((out / "checkpoints").iterdir(), reverse=True)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(whole, tmp_path):
+    pretrain(WORLD, TINY, 5, tmp_path, should_stop=stop_after(4), checkpoint_every=0.0)
+    newest, before = sorted((tmp_path / "checkpoints").iterdir(), reverse=True)
     data = (newest / "weights.safetensors").read_bytes()
     (newest / "weights.safetensors").write_bytes(data[: len(data) // 2])
     said = []
-    resumed = pretrain(Spriteworld(), TINY, 5, out, resume=True, report=said.append)
+    resumed = pretrain(WORLD, TINY, 5, tmp_path, resume=True, report=said.append)
     assert [str(newest) in m["message"] for m in said if m["event"] == "damaged"] == [True]
-    assert eqx.tree_equal(whole.network, resumed.network)
+    assert eqx.tree_equal(whole[1], resumed.network)
     assert before.name < newest.name
 
 
+def test_a_run_killed_between_its_last_checkpoint_and_its_library_is_finished_by_resuming(whole, tmp_path, monkeypatch):
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Library, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(WORLD, TINY, 5, tmp_path, checkpoint_every=0.0)
+    monkeypatch.undo()
+    assert (tmp_path / "checkpoints" / f"{TINY.updates:09d}").exists()
+    resumed = pretrain(WORLD, TINY, 5, tmp_path, resume=True)
+    assert eqx.tree_equal(resumed.network, whole[1])
+    assert eqx.tree_equal(resumed.network, Library.load(tmp_path).network)
+
+
 def test_if_no_checkpoint_can_be_read_nothing_is_done(tmp_path):
-    pretrain(Spriteworld(), TINY, 5, tmp_path, should_stop=stop_after(2))
+    pretrain(WORLD, TINY, 5, tmp_path, should_stop=stop_after(2))
     for path in (tmp_path / "checkpoints").iterdir():
         (path / "weights.safetensors").write_bytes(b"")
     with pytest.raises(Unreadable, match="none of the checkpoints"):
-        pretrain(Spriteworld(), TINY, 5, tmp_path, resume=True)
+        pretrain(WORLD, TINY, 5, tmp_path, resume=True)
     with pytest.raises(ValueError, match="other settings"):
-        pretrain(Spriteworld(), TINY, 6, tmp_path, resume=True)
+        pretrain(WORLD, TINY, 6, tmp_path, resume=True)
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(whole, tmp_path, monkeypatch):
     compiled = module.compiled
 
     def breaking(*args):
@@ -84,16 +104,16 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tm
 
     monkeypatch.setattr(module, "compiled", breaking)
     with pytest.raises(Diverged, match=r"loss is nan at update 50; the last good checkpoint is .*000000040"):
-        pretrain(Spriteworld(), TINY, 5, tmp_path, checkpoint_every=0.0)
+        pretrain(WORLD, TINY, 5, tmp_path, checkpoint_every=0.0)
     monkeypatch.undo()
-    resumed = pretrain(Spriteworld(), TINY, 5, tmp_path, resume=True)
-    assert eqx.tree_equal(resumed.network, pretrain(Spriteworld(), TINY, 5).network)
+    resumed = pretrain(WORLD, TINY, 5, tmp_path, resume=True)
+    assert eqx.tree_equal(resumed.network, whole[1])
 
 
 def test_a_folder_that_holds_a_run_is_refused_in_python_too(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("")
     with pytest.raises(ValueError, match="already holds a run"):
-        pretrain(Spriteworld(), TINY, 5, tmp_path)
+        pretrain(WORLD, TINY, 5, tmp_path)
 
 
 KILLS = int(os.environ.get("CUMULANT_KILLS", "1"))  # each costs a start of the program

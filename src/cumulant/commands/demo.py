@@ -35,8 +35,6 @@ class Demo:
 
     def run(self) -> None:
         """Solve, draw, tell."""
-        import jax
-
         from cumulant.goals.tasks import tables_of
         from cumulant.transfer.evaluation import evaluate_references
         from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
@@ -50,7 +48,7 @@ class Demo:
         objects = (*world.objects, "agent")  # which stands in for the second object, where there is but one
         phrases = [phrase.format(*objects) for phrase in _PHRASES]
         tasks = {phrase: (library.task(phrase),) for phrase in phrases}
-        guides = jax.vmap(library.weights_of)(tables_of([task for (task,) in tasks.values()]))
+        guides = library.weights_of_all(tables_of([task for (task,) in tasks.values()]))
         results = {"zero_shot": library.evaluate(tasks, key, self.episodes)}
         results |= evaluate_references(world, tasks, key, self.episodes)
         films = first_interesting(world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides)

@@ -57,7 +57,7 @@ class Solve:
             named: dict[str, Any] = {"task": self.phrase, "canonical": str(task)}
         else:
             reward = reward_named(self.reward, library)
-            w = jax.jit(lambda key: library.learn_reward(reward, key, self.budget))(jax.random.fold_in(key, 0))
+            w = library.learn_reward(reward, jax.random.fold_in(key, 0), self.budget)
             named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget}
 
             def goal(state: Any) -> Any:
@@ -78,7 +78,8 @@ class Solve:
         if self.json:
             return print_json(report)
         print(f"understood as: {report['canonical']}")
-        print(f"success {rate_and_steps(result)[0]} over {result.episodes} starts, {rate_and_steps(result)[1]} steps")
+        rate, steps = rate_and_steps(result)
+        print(f"success {rate} over {result.episodes} starts" + (f", {steps} steps" if result.success else ""))
         if self.gif:
             print(f"watch {self.gif}")
 

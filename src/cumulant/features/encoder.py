@@ -20,7 +20,8 @@ from cumulant.storage import Unreadable
 from cumulant.worlds.protocol import World
 from cumulant.worlds.shipped import describe, restore
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, 2)  # formats; the first is of version 0.1
 _FIRST_KIND = "PixelSpriteworld"  # of world, where a folder does not say: version 0.1 knew no other that shows frames
 _HALF_PRECISION = ("gpu",)  # backends whose matrix units are made for it; a point moves by less than a tenth of a pixel
 
@@ -87,7 +88,7 @@ class Encoder(eqx.Module):
         """Read an encoder. Unreadable, if the folder holds none."""
         folder = Path(folder)
         info = storage.read_info(folder)
-        if info.get("format") != FORMAT or "represent" not in info:
+        if info.get("format") not in _READ or "represent" not in info:
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
             world = restore({"kind": _FIRST_KIND} | info["world"])

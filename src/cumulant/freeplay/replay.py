@@ -65,6 +65,6 @@ def sample(replay: Replay, key: PRNGKeyArray, batch: int) -> PyTree:
     held = jnp.minimum(replay.added, capacity)
     filled = jnp.cumsum(held > 0)
     turn = jax.random.randint(key_ring, (batch,), 0, jnp.maximum(filled[-1], 1))
-    ring = jnp.searchsorted(filled, turn, side="right")
+    ring = jnp.searchsorted(filled, turn, side="right", method="compare_all")  # others compile to a loop
     slot = jnp.floor(jax.random.uniform(key_slot, (batch,)) * held[ring]).astype(jnp.int32)
     return jax.tree.map(lambda values: values[ring, slot], replay.rings)

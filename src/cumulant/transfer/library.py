@@ -35,6 +35,7 @@ from cumulant.transfer.evaluation import Success, evaluate
 from cumulant.transfer.gpi import Gpi
 from cumulant.worlds import shipped
 from cumulant.worlds.episodes import Policy, Reward
+from cumulant.worlds.films import first_interesting, save_gif
 from cumulant.worlds.protocol import World
 
 FORMAT = 2
@@ -118,9 +119,13 @@ class Library:
 
     def weights_of(self, table: Bool[Array, "c k b"]) -> Float[Array, "c d m"]:
         """The clauses of `Task.table` as weights over the cumulants."""
+        return self.weights_of_all(table[None])[0]
+
+    def weights_of_all(self, tables: Bool[Array, "tasks c k b"]) -> Float[Array, "tasks c d m"]:
+        """The same for many tasks: guides for `evaluate`."""
         if not self.knows_words:
             raise ValueError(f"{self.why_no_words}: give a reward")
-        return (self.grounding.weights if self.grounding else weights)(table, self.config.bins)
+        return _weights_of_all(tables, self.config.bins, self.grounding)
 
     def task(self, goal: str | Task) -> Task:
         """The task that a phrase means in this library's world."""
@@ -129,9 +134,10 @@ class Library:
         return parse(goal, tuple(dict.fromkeys(name.rpartition("_")[0] for name in self.world.feature_names)))
 
     def policy(self, goal: str | Task | Float[Array, "c d m"], committed: bool = True) -> Policy:
-        """The policy for a phrase, a task, or weights: zero-shot."""
+        """The policy for a phrase, a task, or weights: zero-shot. Compiled, for loops in plain Python too."""
         w = self.weights(goal) if isinstance(goal, str | Task) else goal
-        return self.gpi(committed)(self.world, w)
+        begin, act = self.gpi(committed)(self.world, w)
+        return Policy(jax.jit(begin), jax.jit(act))
 
     def learn_reward(
         self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False
@@ -153,8 +159,19 @@ class Library:
     ) -> dict[str, Success]:
         """Zero-shot success by class of tasks."""
         everything = [task for group in tasks.values() for task in group]
-        guides = jax.vmap(self.weights_of)(tables_of(everything))
+        guides = self.weights_of_all(tables_of(everything))
         return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)
+
+    def save_film(self, path: str | Path, goal: str | Task, seed: int = 0) -> None:
+        """Write an episode of a goal as an animated GIF: the first of the seed's that does not begin in the goal.
+
+        >>> import cumulant, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cumulant.Library.load().save_film(f"{folder}/mine.gif", "square left")
+        """
+        task = self.task(goal)
+        guides, key = self.weights(task)[None], jax.random.key(seed)
+        save_gif(Path(path), first_interesting(self.world, self.gpi(), {str(goal): task}, key, guides))
 
     def save(self, folder: str | Path) -> None:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
@@ -190,6 +207,14 @@ class Library:
         number = feature_count(used, known)
         blank = eqx.filter_eval_shape(make_network, config, number, known.num_actions, jax.random.key(0))
         return cls(known, config, storage.read(path, blank), used)
+
+
+@eqx.filter_jit
+def _weights_of_all(
+    tables: Bool[Array, "tasks c k b"], bins: int, grounding: Grounding | None
+) -> Float[Array, "tasks c d m"]:
+    mean = grounding.weights if grounding else weights
+    return jax.vmap(lambda table: mean(table, bins))(tables)
 
 
 def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class Spriteworld:
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld(("square", "circle"))
     >>> state = world.reset(jax.random.key(0))
-    >>> world.observe(world.step(state, jax.numpy.int32(3))).shape  # after a step to the right: x and y of agent, square and circle
+    >>> following = world.step(state, jax.numpy.int32(3))  # to the right
+    >>> world.observe(following).shape  # x and y of agent, square and circle
     (6,)
     """
 
