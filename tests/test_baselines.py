@@ -1,7 +1,10 @@
+from typing import Any, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from conftest import Sliders
 from cumulant.experiments.baselines import diayn, dqn
@@ -14,52 +17,66 @@ from cumulant.transfer.gpi import Gpi
 
 WORLD = Sliders()
 CORNER = Task.where(WORLD.feature_names, {"first_x": [3], "first_y": [0]}, 4)
+EARLY = 500  # updates: longer, rounding would tell
 
 
-def first(tree):
-    return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
+def pick(tree, i):
+    """One of several runs."""
+    return jax.tree.map(lambda leaf: leaf[i] if eqx.is_array(leaf) else leaf, tree)
 
 
-def trained_dqn(config, tasks):
+class Trained(NamedTuple):
+    config: Any
+    early: Any  # networks of the two runs, in step, after a few updates
+    alone: Any  # the network of the first one's task, learnt as long by itself
+    late: Any  # the networks in the end
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """DQN on two tasks in step, and for a while on the first of them alone."""
+    config = dqn.Dqn(width=32, batch=64, env_steps=20_000, replay=3_000, epsilon=0.3, epsilon_steps=5_000)
+    tables = list(tables_of([CORNER, Task.where(WORLD.feature_names, {"first_x": [0]}, 4)]))
+
     def train(table, learning, until):
         return dqn.train(WORLD, config, table, learning, until), None
 
-    runs = [dqn.start(WORLD, config, jax.random.key(i)) for i in range(len(tasks))]
-    together = InStep(train, list(tables_of(tasks)), runs)
+    begun = [dqn.start(WORLD, config, jax.random.key(i)) for i in range(2)]
+    alone, _ = jax.jit(lambda table, run: eqx.filter(train(table, run, jnp.int32(EARLY)), eqx.is_array))(
+        tables[0], begun[0]
+    )
+    runs = InStep(train, tables, begun)
+    runs.advance(EARLY)
+    early = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, runs.runs.network)
     runs.advance(config.updates)
-    return runs.runs.network
+    return Trained(config, early, alone.network, runs.runs.network)
 
 
-def test_dqn_learns_the_discounted_distance_to_the_goal():
+def test_dqn_learns_the_discounted_distance_to_the_goal(trained):
     """Sliders move a notch at a time, so n notches from the goal the value is γ^(n-1)."""
-    config = dqn.Dqn(width=32, batch=64, env_steps=20_000, replay=3_000, epsilon=0.3, epsilon_steps=5_000)
-    network = first(trained_dqn(config, [CORNER]))
+    network = pick(trained.late, 0)
     for notches, place in ((1, (0.625, 0.125)), (2, (0.625, 0.375)), (4, (0.375, 0.625))):
-        assert abs(float(network(jnp.array(place)).max()) - config.gamma ** (notches - 1)) < 0.05
+        assert abs(float(network(jnp.array(place)).max()) - trained.config.gamma ** (notches - 1)) < 0.05
     result = evaluate(WORLD, dqn.EpsilonGreedy(network, 0.0), {"corner": [CORNER]}, jax.random.key(0), 50)["corner"]
     assert result.success == 1.0
 
 
-def test_runs_together_learn_as_they_would_alone():
-    config = dqn.Dqn(width=16, batch=16, env_steps=2_000, replay=300)
-    other = Task.where(WORLD.feature_names, {"first_x": [0]}, 4)
-    network = trained_dqn(config, [CORNER, other])
-    alone = dqn.train(
-        WORLD, config, tables_of([CORNER])[0], dqn.start(WORLD, config, jax.random.key(0)), jnp.int32(config.updates)
-    ).network
+def test_runs_in_step_learn_as_they_would_alone(trained):
     x = jnp.array([0.375, 0.625])
-    np.testing.assert_allclose(first(network)(x), alone(x), atol=1e-3)
-    assert not np.allclose(first(network)(x), jax.tree.map(lambda leaf: leaf[1], network)(x), atol=1e-3)
+    np.testing.assert_allclose(pick(trained.early, 0)(x), trained.alone(x), atol=1e-3)
+    assert not np.allclose(pick(trained.early, 0)(x), pick(trained.early, 1)(x), atol=1e-3)
 
 
 def test_diayns_skills_are_told_apart_by_their_states_in_an_empty_world():
     config = diayn.Diayn(
         skills=4, bins=4, width=64, env_steps=64 * 3_000, num_envs=64, batch=128, replay=20_000, temperature=0.05
     )
-    learning = diayn.start(WORLD, config, jax.random.key(0))
-    learning = jax.jit(
-        lambda run: eqx.filter(diayn.train(WORLD, config, run, jnp.int32(config.updates)), eqx.is_array)
-    )(learning)
+
+    @eqx.filter_jit
+    def run(key):
+        return diayn.train(WORLD, config, diayn.start(WORLD, config, key), jnp.int32(config.updates))
+
+    learning = run(jax.random.key(0))
     held = learning.replay.rings
     told = jax.vmap(learning.networks.told_apart)(held.next_f.reshape(-1, 2)).argmax(axis=1)
     right = float((told == held.skill.reshape(-1)).mean())

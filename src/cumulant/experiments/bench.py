@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from cumulant.experiments import peers
 from cumulant.features.coordinates import feature_count, true_features
@@ -20,24 +20,29 @@ from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.language import LanguageError, parse
 from cumulant.goals.tasks import THIRDS
 from cumulant.transfer.gpi import plain_gpi
-from cumulant.worlds.protocol import World, advance, begin, render
+from cumulant.worlds.protocol import Episodes, World, advance, begin, render
 from cumulant.worlds.spriteworld import Spriteworld
 
-_REPEATS = 5
+_REPEATS = 5  # of which the median counts
+_PEER_SECONDS = 2.0  # that the peer is given
+_LONG = 1000  # characters of a phrase, as many as a person may give
+_ROUNDS, _UPDATES = 200, 20  # of play and update, and of updates alone, that are timed together
+
+Report = dict[str, float | str | None]  # what was measured, by name
 
 
-def bench_env(world: Spriteworld, num_envs: int, num_steps: int, with_peer: bool) -> dict[str, Any]:
+def bench_env(world: Spriteworld, num_envs: int, num_steps: int, with_peer: bool) -> Report:
     """Environment steps per second under random actions, observing positions, with time limit and automatic reset."""
 
     @jax.jit
-    def walk(key: jax.Array) -> Any:
+    def walk(key: PRNGKeyArray) -> tuple[Episodes, Float[Array, "n k"]]:
         key_start, key_walk = jax.random.split(key)
         episodes = begin(world, key_start, num_envs)
 
-        def step(carry: Any, key: jax.Array) -> tuple[Any, None]:
+        def step(now: tuple[Episodes, Array], key: PRNGKeyArray) -> tuple[tuple[Episodes, Array], None]:
             key_act, key_reset = jax.random.split(key)
             action = jax.random.bits(key_act, (num_envs,), jnp.uint8) % world.num_actions
-            episodes, timestep = advance(world, carry[0], action.astype(jnp.int32), key_reset)
+            episodes, timestep = advance(world, now[0], action.astype(jnp.int32), key_reset)
             return (episodes, timestep.obs), None
 
         first = (episodes, jax.vmap(world.observe)(episodes.state))
@@ -47,32 +52,32 @@ def bench_env(world: Spriteworld, num_envs: int, num_steps: int, with_peer: bool
     # Each step must read and write the positions and the clock, and write the observation.
     floats = len(world.feature_names)
     bytes_per_step = 4 * (2 * floats + 2 + floats)
-    peer = _peer_rate(world, seconds_to_spend=2.0) if with_peer else None
+    peer = _peer_rate(world) if with_peer else None
     return _report("env steps/s", num_envs * num_steps / seconds, peer, bytes_per_step, compile_seconds) | {
         "num_envs": num_envs
     }
 
 
-def bench_render(world: Spriteworld, num_frames: int, size: int, with_peer: bool) -> dict[str, Any]:
+def bench_render(world: Spriteworld, num_frames: int, size: int, with_peer: bool) -> Report:
     """Anti-aliased frames per second; the original renders with its anti-aliasing of 5."""
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), num_frames))
     draw = jax.jit(jax.vmap(partial(render, world, size=size)))
     seconds, compile_seconds = _median_seconds(draw, states)
     bytes_per_frame = 3 * size * size + 4 * len(world.feature_names)
-    peer = _peer_rate(world, seconds_to_spend=2.0, image_size=size) if with_peer else None
+    peer = _peer_rate(world, image_size=size) if with_peer else None
     return _report("frames/s", num_frames / seconds, peer, bytes_per_frame, compile_seconds) | {
         "batch": num_frames,
         "size": size,
     }
 
 
-def bench_parse(world: Spriteworld, characters: int = 1000) -> dict[str, Any]:
-    """The worst time to parse a phrase of so many characters, over families that strain the normal form."""
+def bench_parse(world: Spriteworld) -> Report:
+    """The worst time to parse a long phrase, over families that strain the normal form."""
     words = random.Random(0)
 
     def long(join: str, part: Callable[[], str]) -> str:
         phrase = part()
-        while len(phrase) + len(join) + len(more := part()) <= characters - 5:
+        while len(phrase) + len(join) + len(more := part()) <= _LONG - 5:
             phrase += join + more
         return phrase
 
@@ -86,7 +91,7 @@ def bench_parse(world: Spriteworld, characters: int = 1000) -> dict[str, Any]:
         long(" and ", lambda: f"not ({spot()} and {spot()})"),
         long(" or ", lambda: f"not ({' or '.join(words.sample(world.sprites, 2))} {words.choice(THIRDS['x'])})"),
         "agent left" + long("", lambda: f" {words.choice(['and', 'or'])} not {words.choice(THIRDS['y'])}"),
-        "q" * characters,
+        "q" * _LONG,
     ]
     milliseconds = []
     for phrase in phrases:
@@ -100,20 +105,19 @@ def bench_parse(world: Spriteworld, characters: int = 1000) -> dict[str, Any]:
     return {"unit": "ms, worst phrase", "ours": max(milliseconds), "peer": None, "ratio": None, "phrases": len(phrases)}
 
 
-def bench_pretrain(world: World, wide_batch: int) -> dict[str, Any]:
+def bench_pretrain(world: World, wide_batch: int) -> Report:
     """Free play's updates and steps per second, and how near a wide update in bfloat16 comes to the matrix peak."""
     config = PRESETS["cpu" if jax.default_backend() == "cpu" else "fast"]
-    rounds = 200
-    seconds, compile_seconds = _training_seconds(world, config, rounds)
+    seconds, compile_seconds = _training_seconds(world, config)
     wide = replace(config, width=1024, bins=9, batch=wide_batch, half_precision=True)
     wide_seconds = _update_seconds(world, wide)
     peak, flops = matrix_peak(), update_flops(world, wide)
     return {
         "unit": "updates/s",
-        "ours": rounds / seconds,
+        "ours": _ROUNDS / seconds,
         "peer": None,
         "ratio": None,
-        "env_steps_per_s": rounds * config.num_envs / seconds,
+        "env_steps_per_s": _ROUNDS * config.num_envs / seconds,
         "compile_s": compile_seconds,
         "device": jax.devices()[0].device_kind,
         "wide_update_ms": 1000 * wide_seconds,
@@ -123,14 +127,14 @@ def bench_pretrain(world: World, wide_batch: int) -> dict[str, Any]:
     }
 
 
-def _training_seconds(world: World, config: FreePlay, rounds: int) -> tuple[float, float]:
+def _training_seconds(world: World, config: FreePlay) -> tuple[float, float]:
     """The median time of so many rounds of play and update, from a replay that already holds something."""
     arrays, static = eqx.partition(start(world, config, true_features, jax.random.key(0)), eqx.is_array)
 
     @jax.jit
-    def advance(arrays: Any) -> Any:
+    def advance(arrays: PyTree) -> PyTree:
         training = eqx.combine(arrays, static)
-        return eqx.filter(train(world, config, true_features, training, training.update + rounds)[0], eqx.is_array)
+        return eqx.filter(train(world, config, true_features, training, training.update + _ROUNDS)[0], eqx.is_array)
 
     begun = time.perf_counter()
     filled = jax.block_until_ready(advance(arrays))
@@ -138,18 +142,18 @@ def _training_seconds(world: World, config: FreePlay, rounds: int) -> tuple[floa
     return _median_seconds(advance, filled)[0], compile_seconds
 
 
-def _update_seconds(world: World, config: FreePlay, rounds: int = 20) -> float:
+def _update_seconds(world: World, config: FreePlay) -> float:
     """The median time of one update alone."""
     arrays, static = eqx.partition(start(world, config, true_features, jax.random.key(0)), eqx.is_array)
 
     @jax.jit
-    def updates(arrays: Any) -> Any:
-        def step(arrays: Any, key: jax.Array) -> tuple[Any, None]:
+    def updates(arrays: PyTree) -> PyTree:
+        def step(arrays: PyTree, key: PRNGKeyArray) -> tuple[PyTree, None]:
             return eqx.filter(learn(config, eqx.combine(arrays, static), key)[0], eqx.is_array), None
 
-        return jax.lax.scan(step, arrays, jax.random.split(jax.random.key(1), rounds))[0]
+        return jax.lax.scan(step, arrays, jax.random.split(jax.random.key(1), _UPDATES))[0]
 
-    return _median_seconds(updates, arrays)[0] / rounds
+    return _median_seconds(updates, arrays)[0] / _UPDATES
 
 
 def update_flops(world: World, config: FreePlay) -> float:
@@ -168,11 +172,11 @@ def matrix_peak() -> float:
     return products * 2 * n**3 / _median_seconds(chain, x)[0]
 
 
-def bench_gpi(world: World) -> dict[str, Any]:
+def bench_gpi(world: World) -> Report:
     """Actions per second of plain GPI from 1, 64 and 4,096 states: one pass for all policies against one for each."""
     k, bins = feature_count(true_features, world), 9
     w = jnp.zeros((1, k, bins)).at[:, :, 0].set(1.0)
-    report: dict[str, Any] = {"unit": "actions/s", "device": jax.devices()[0].device_kind}
+    rates: dict[str, float] = {}
     for name in ("all_policies", "goal_conditioned"):
         config = replace(PRESETS["fast"], network=name, bins=bins, width=512)
         network = make_network(config, k, world.num_actions, jax.random.key(0))
@@ -181,12 +185,13 @@ def bench_gpi(world: World) -> dict[str, Any]:
             act = jax.jit(
                 jax.vmap(lambda f, n=network: plain_gpi(n, true_features, w).act((), f, jax.random.key(0))[1])
             )
-            report[f"{name}_{states}"] = states / _median_seconds(act, f)[0]
-    ours, peer = report["all_policies_4096"], report["goal_conditioned_4096"]
-    return report | {"ours": ours, "peer": peer, "ratio": ours / peer}
+            rates[f"{name}_{states}"] = states / _median_seconds(act, f)[0]
+    ours, peer = rates["all_policies_4096"], rates["goal_conditioned_4096"]
+    about: Report = {"unit": "actions/s", "device": jax.devices()[0].device_kind}
+    return about | rates | {"ours": ours, "peer": peer, "ratio": ours / peer}
 
 
-def _peer_rate(world: Spriteworld, seconds_to_spend: float, image_size: int = 0) -> float:
+def _peer_rate(world: Spriteworld, image_size: int = 0) -> float:
     """The original's rate: steps that observe positions, or frames drawn of one random scene after another."""
     module = peers.load()
     environment = peers.environment(module, world, image_size)
@@ -197,17 +202,17 @@ def _peer_rate(world: Spriteworld, seconds_to_spend: float, image_size: int = 0)
     else:
         work, inputs = environment.step, [environment.action_space.sample() for _ in range(100)]
     done, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds_to_spend:
+    while time.perf_counter() - start < _PEER_SECONDS:
         for item in inputs:
             work(item)
         done += len(inputs)
     return done / (time.perf_counter() - start)
 
 
-def _median_seconds(function: Callable, *args: Any) -> tuple[float, float]:
+def _median_seconds(function: jax.stages.Wrapped, *args: PyTree) -> tuple[float, float]:
     """The median time of a compiled call, and the time to compile it."""
     start = time.perf_counter()
-    compiled = function.lower(*args).compile()  # type: ignore[attr-defined]
+    compiled = function.lower(*args).compile()
     compile_seconds = time.perf_counter() - start
     jax.block_until_ready(compiled(*args))
     times = []
@@ -226,7 +231,7 @@ def copy_bandwidth() -> float:
     return 2 * size * passes / seconds
 
 
-def _report(unit: str, ours: float, peer: float | None, bytes_each: int, compile_seconds: float) -> dict[str, Any]:
+def _report(unit: str, ours: float, peer: float | None, bytes_each: int, compile_seconds: float) -> Report:
     bandwidth = copy_bandwidth()
     return {
         "unit": unit,

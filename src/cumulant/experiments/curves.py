@@ -1,14 +1,16 @@
 """The paper's figures, drawn from run folders alone: success against steps, and what free play costs and saves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cumulant.experiments.drawings import save
-from cumulant.experiments.run_folders import Payback, Row, break_even, curve, lines_of
+from cumulant.experiments.run_folders import Row
+from cumulant.experiments.statistics import Curve, Payback, break_even, curve, ends, last, lines_of
 from cumulant.goals.suites import CLASSES
 
 
@@ -18,9 +20,10 @@ class Style(NamedTuple):
     label: str
     colour: str
     marker: str = ""
-    dashes: Any = "-"
+    dashes: str = "-"
 
 
+_THICK = 1.4  # points, of a curve
 _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PINK, _GREY = (
     "#000000 #e69f00 #56b4e9 #009e73 #0072b2 #d55e00 #cc79a7 #777777".split()
 )
@@ -44,8 +47,6 @@ BINS_STYLES = {
     "oracle": STYLES["oracle"],
     "random": Style("random play, unaligned", _GREY, "", ":"),
 }
-
-
 PIXEL_STYLES = {
     "ours": Style("true coordinates", _GREEN, "D"),
     "keypoints": Style("learnt: keypoints", _BLUE, "o"),
@@ -63,7 +64,7 @@ def search_styles(lines: Sequence[str]) -> dict[str, Style]:
     return {line: Style(line.removeprefix("dqn-search-"), colour, marker) for line, colour, marker in looks}
 
 
-def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, Style] = STYLES) -> None:
+def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: Mapping[str, Style]) -> None:
     """A panel for each class: success against the steps of the task, on a log scale. Lines without steps lie flat.
 
     Where lines lie on each other, markers nest: hollow, and each line's smaller than those drawn before.
@@ -71,18 +72,9 @@ def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, S
     figure = Figure(figsize=(11, 5.6), layout="constrained")
     axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
     lines = [line for line in styles if line in lines_of(rows)]
-    sizes = dict(zip(lines, np.linspace(8, 4, len(lines)), strict=True))
     for ax, kind in zip(axes, CLASSES, strict=False):
-        for line in lines:
-            found, style = curve(rows, line, kind), styles[line]
-            looks = {"color": style.colour, "linestyle": style.dashes, "label": style.label, "linewidth": 1.4}
-            if not found.steps.any():
-                ax.axhline(found.mean[0], **looks)
-                continue
-            ax.plot(
-                found.steps, found.mean, marker=style.marker, markersize=sizes[line], markerfacecolor="none", **looks
-            )
-            ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
+        for line, size in zip(lines, np.linspace(8, 4, len(lines)), strict=True):
+            _draw_line(ax, curve(rows, line, kind), styles[line], size)
         ax.set(xscale="log", ylim=(-0.06, 1.08), title=kind.replace("_", ", "))
         ax.tick_params(labelbottom=True)
         ax.grid(alpha=0.25)
@@ -96,19 +88,29 @@ def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: dict[str, S
     save(figure, path)
 
 
-def draw_from_pixels(path: Path, rows: Sequence[Row], scores: dict[str, dict[int, float]]) -> None:
+def _draw_line(ax: Axes, found: Curve, style: Style, size: float) -> None:
+    if not found.steps.any():
+        ax.axhline(found.mean[0], color=style.colour, linestyle=style.dashes, label=style.label, linewidth=_THICK)
+        return
+    (line,) = ax.plot(found.steps, found.mean, style.dashes, color=style.colour, label=style.label, linewidth=_THICK)
+    line.set(marker=style.marker, markersize=size, markerfacecolor="none")
+    ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
+
+
+def draw_from_pixels(path: Path, rows: Sequence[Row], scores: Mapping[str, Mapping[int, float]]) -> None:
     """Success by class for features true, learnt and entangled; and against how disentangled they are, seed by seed."""
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.8, 1])
     lines = [line for line in PIXEL_STYLES if line in lines_of(rows)]
+    found = ends(rows)
     for i, line in enumerate(lines):
-        style, ends = PIXEL_STYLES[line], [curve(rows, line, kind) for kind in CLASSES]
-        mean, low, high = (np.array([getattr(end, name)[-1] for end in ends]) for name in ("mean", "low", "high"))
+        style, points = PIXEL_STYLES[line], found[line].classes.values()
+        mean, low, high = np.array(list(points)).T
         place = np.arange(len(CLASSES)) + 0.13 * (i - (len(lines) - 1) / 2)
         looks = {"color": style.colour, "marker": style.marker, "linestyle": "", "label": style.label}
         left.errorbar(place, mean, [mean - low, high - mean], capsize=2, markersize=6, **looks)
         if line in scores:
-            success = {seed: np.mean([r.success for r in _last(rows, line) if r.seed == seed]) for seed in scores[line]}
+            success = {seed: np.mean([r.success for r in last(rows, line) if r.seed == seed]) for seed in scores[line]}
             right.plot(list(scores[line].values()), list(success.values()), markersize=7, **looks)
     left.set_xticks(range(len(CLASSES)), [kind.replace("_", ",\n") for kind in CLASSES])
     labelled = max(row.steps for row in rows)
@@ -122,13 +124,7 @@ def draw_from_pixels(path: Path, rows: Sequence[Row], scores: dict[str, dict[int
     save(figure, path)
 
 
-def _last(rows: Sequence[Row], line: str) -> list[Row]:
-    """The rows of a line after all of its steps."""
-    mine = [row for row in rows if row.line == line]
-    return [row for row in mine if row.steps == max(other.steps for other in mine)]
-
-
-def draw_payback(path: Path, costs: dict[str, tuple[int, list[Payback]]]) -> None:
+def draw_payback(path: Path, costs: Mapping[str, tuple[int, list[Payback]]]) -> None:
     """Steps in all against the number of tasks solved: free play and then few steps a task, or DQN each time."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     ax = figure.subplots()

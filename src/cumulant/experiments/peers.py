@@ -4,24 +4,27 @@ Install it with the extra `peers`. It dates from 2019; two names that NumPy and 
 """
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import PIL.Image
 
 from cumulant.worlds.spriteworld import Spriteworld
 
 _SHAPE_NAMES = {"star": "star_5"}
+_ANTI_ALIASING = 5  # the original's own: five pixels a side for each that is shown
 
 
 class _Cast(dict):
     """What np.cast was: a dtype's name → a conversion."""
 
-    def __missing__(self, dtype: str) -> Callable[[Any], np.ndarray]:
+    def __missing__(self, dtype: str) -> Callable[[npt.ArrayLike], np.ndarray]:
         return lambda value: np.asarray(value, dtype)
 
 
-def load() -> Any:
+def load() -> ModuleType:
     """The module `spriteworld`, made to run on a current NumPy and Pillow."""
     np.cast = _Cast()  # type: ignore[attr-defined]  # noqa: NPY201
     PIL.Image.ANTIALIAS = PIL.Image.Resampling.LANCZOS  # type: ignore[attr-defined]
@@ -41,12 +44,12 @@ def load() -> Any:
     return spriteworld
 
 
-def scale_of(module: Any, shape: str, half_extent: float) -> float:
+def scale_of(module: ModuleType, shape: str, half_extent: float) -> float:
     """The original's scale at which a shape has our half-extent: its outline's furthest coordinate is that far away."""
     return half_extent / float(np.abs(module.constants.SHAPES[_SHAPE_NAMES.get(shape, shape)]).max())
 
 
-def sprites_at(module: Any, world: Spriteworld, positions: np.ndarray) -> list:
+def sprites_at(module: ModuleType, world: Spriteworld, positions: np.ndarray) -> list:
     """The original's sprites, background first and its agent last, at our positions: [agent and objects, 2]."""
     agent, *objects = positions
     scenery = [
@@ -58,7 +61,7 @@ def sprites_at(module: Any, world: Spriteworld, positions: np.ndarray) -> list:
     return [*reversed(scenery), module.sprite.Sprite(*agent, shape="circle", scale=0.07, c1=255)]
 
 
-def environment(module: Any, world: Spriteworld, image_size: int = 0, anti_aliasing: int = 5) -> Any:
+def environment(module: ModuleType, world: Spriteworld, image_size: int = 0) -> Any:
     """The original's environment on our scene, showing positions, or frames where `image_size` is given."""
     place = module.factor_distributions.Product(
         [module.factor_distributions.Continuous(axis, 0.0, 1.0) for axis in "xy"]
@@ -69,7 +72,7 @@ def environment(module: Any, world: Spriteworld, image_size: int = 0, anti_alias
         return sprites_at(module, world, np.array([(spot["x"], spot["y"]) for spot in spots]))
 
     positions = module.renderers.SpriteFactors(factors=("x", "y"))
-    frames = module.renderers.PILRenderer((image_size, image_size), anti_aliasing)
+    frames = module.renderers.PILRenderer((image_size, image_size), _ANTI_ALIASING)
     return module.environment.Environment(
         task=module.tasks.NoReward(),
         action_space=module.action_spaces.Embodied(step_size=world.step_size),

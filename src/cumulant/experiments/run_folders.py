@@ -1,18 +1,18 @@
-"""Run folders: the only place that writes and reads them, and the statistics over what they hold.
+"""Run folders: the only place that writes and reads them.
 
-A run folder has metrics.jsonl, a line for every measured success, and config.json, written last, so that a folder that
-has one is finished. Figures are drawn from these folders alone.
+A run folder has metrics.jsonl, a line for every measured success; measures.json, where features were measured; and
+config.json, written last, so that a folder that has one is finished. Figures are drawn from these folders alone.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
-import numpy as np
-from jaxtyping import Float
+from cumulant.storage import Unreadable, read_info, write_json, write_whole
 
-from cumulant.storage import Unreadable, read_info, write_whole
+_MEASURES = "measures.json"
 
 
 class Row(NamedTuple):
@@ -27,111 +27,99 @@ class Row(NamedTuple):
     episodes: int
 
 
-class Curve(NamedTuple):
-    """Mean success over tasks and seeds against steps, with a 95 % interval."""
+class Measured(TypedDict):
+    """What was measured of a seed's features: how disentangled they are and, where they were learnt, all the rest."""
 
-    steps: Float[np.ndarray, " n"]
-    mean: Float[np.ndarray, " n"]
-    low: Float[np.ndarray, " n"]
-    high: Float[np.ndarray, " n"]
+    seed: int
+    disentanglement: float  # of DCI, as are the next two
+    completeness: NotRequired[float]
+    informativeness: NotRequired[float]
+    mig: NotRequired[float]
+    rho: NotRequired[dict[str, float]]  # each factor's rank correlation with a latent of its own
+    latent: NotRequired[list[int]]  # which one that is
+    kept: NotRequired[int]  # latents
+    correlations: NotRequired[list[list[float]]]  # of every latent with every factor
+    represent_s: NotRequired[float]
+    free_play_s: NotRequired[float]
+    independence: NotRequired[float]  # of what policies do to the features
+    disguises: NotRequired[dict[str, dict[str, float]]]  # rho where the world looks otherwise
 
 
-def write_run(folder: Path, config: dict[str, Any], rows: Iterable[Row]) -> None:
+class Run(NamedTuple):
+    """A finished run, as its folder holds it."""
+
+    name: str  # of the part that it is a run of
+    settings: dict[str, Any]  # as config.json describes them: the world, the scale, and what was run
+    seconds: dict[str, float]
+    device: str
+    rows: list[Row]
+    measures: list[Measured] | None  # a seed after the other; None where there is no measures.json
+
+
+def write_run(
+    folder: Path, config: Mapping[str, object], rows: Iterable[Row], measures: list[Measured] | None = None
+) -> None:
     """Write a finished run."""
     lines = "".join(json.dumps(row._asdict()) + "\n" for row in rows)
     write_whole(folder / "metrics.jsonl", lines.encode())
-    write_whole(folder / "config.json", json.dumps(config, indent=2).encode() + b"\n")
+    if measures is not None:
+        write_json(folder / _MEASURES, measures)
+    write_json(folder / "config.json", config)
 
 
-def is_finished(folder: Path, settings: dict[str, Any]) -> bool:
-    """Whether the folder holds a finished run of these settings; ValueError if it holds a run of others."""
-    if not (folder / "config.json").exists():
-        return False
-    if read_info(folder).get("settings") != json.loads(json.dumps(settings)):
-        raise ValueError(f"{folder} holds a run with other settings: choose another --out")
-    return True
+def read_run(folder: Path) -> Run:
+    """A finished run."""
+    config = read_info(folder)
+    if missing := {"settings", "seconds", "device"} - config.keys():
+        raise Unreadable(f"{folder / 'config.json'} is no run's: it lacks {', '.join(sorted(missing))}")
+    measures = read_measures(folder) if (folder / _MEASURES).exists() else None
+    return Run(folder.name, config["settings"], config["seconds"], config["device"], read_rows(folder), measures)
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """What a run measured."""
+    """What success a run measured."""
     try:
         return [Row(**json.loads(line)) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     except (OSError, ValueError, TypeError) as error:
         raise Unreadable(f"{folder / 'metrics.jsonl'} cannot be read: {error}") from None
 
 
-def lines_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The lines that rows belong to, in the order of their first appearance."""
-    return tuple(dict.fromkeys(row.line for row in rows))
+def read_measures(folder: Path) -> list[Measured]:
+    """What a run measured of its features, a seed after the other."""
+    try:
+        measures = json.loads((folder / _MEASURES).read_text())
+        if not all({"seed", "disentanglement"} <= each.keys() for each in measures):
+            raise ValueError("a seed or its disentanglement is missing")
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise Unreadable(f"{folder / _MEASURES} cannot be read: {error}") from None
+    return measures
 
 
-def curve(rows: Sequence[Row], line: str, kind: str) -> Curve:
-    """One line of one panel."""
-    mine = [row for row in rows if row.line == line and row.kind == kind]
-    steps = sorted({row.steps for row in mine})
-    points = []
-    for step in steps:
-        table: dict[str, list[float]] = {}
-        for row in mine:
-            if row.steps == step:
-                table.setdefault(row.task, []).append(row.success)
-        success = np.array(list(table.values())).T  # [seeds, tasks]
-        points.append((success.mean(), *stratified_interval(success)))
-    mean, low, high = np.array(points).reshape(-1, 3).T
-    return Curve(np.array(steps, float), mean, low, high)
+def is_finished(folder: Path, settings: Mapping[str, object]) -> bool:
+    """Whether the folder holds a finished run of these settings; ValueError if it holds a run of others."""
+    if not (folder / "config.json").exists():
+        return False
+    if not agrees(read_info(folder).get("settings"), settings):
+        raise ValueError(f"{folder} holds a run with other settings: choose another --out")
+    return True
 
 
-def stratified_interval(
-    success: Float[np.ndarray, "seeds tasks"], resamples: int = 2000, level: float = 0.95
-) -> tuple[float, float]:
-    """The mean's bootstrap interval; seeds are drawn anew for each task, so that every task keeps its weight."""
-    seeds, tasks = success.shape
-    drawn = np.random.default_rng(0).integers(seeds, size=(resamples, seeds, tasks))
-    means = np.take_along_axis(success[None], drawn, axis=1).mean(axis=(1, 2))
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def agrees(recorded: object, settings: object) -> bool:
+    """Whether a recording's JSON describes these settings: plain values, or dictionaries and dataclasses of them.
 
-
-def steps_to_reach(curve: Curve, level: float) -> float:
-    """Steps after which the curve's mean first reaches a level, between points on a log scale; inf if it never does."""
-    above = np.flatnonzero(curve.mean >= level)
-    if not len(above):
-        return float("inf")
-    first = int(above[0])
-    if not first or curve.steps[first - 1] == 0:
-        return float(curve.steps[first])
-    (x, y), (low, high) = np.log(curve.steps[first - 1 : first + 1]), curve.mean[first - 1 : first + 1]
-    return float(np.exp(x + (y - x) * (level - low) / (high - low)))
-
-
-MARGIN = 0.02  # of success: the last hundredths take a method's curve far longer than the rest, and are mostly noise
-
-
-class Payback(NamedTuple):
-    """What free play costs and saves in one class of tasks, in environment steps."""
-
-    kind: str
-    level: float  # the success that GPI comes to, less a margin
-    few_shot: float  # labelled steps after which it is there
-    scratch: float  # steps after which DQN is there; inf if it never was
-    scratch_at_least: float  # the same, or as many as DQN was given
-
-
-def paybacks(rows: Sequence[Row], line: str, kinds: Sequence[str]) -> list[Payback]:
-    """A line's few-shot GPI against DQN from scratch, class by class."""
-    found = []
-    for kind in kinds:
-        ours, theirs = curve(rows, line, kind), curve(rows, "dqn", kind)
-        level = float(ours.mean[-1]) - MARGIN
-        needed = steps_to_reach(theirs, level)
-        found.append(Payback(kind, level, steps_to_reach(ours, level), needed, min(needed, float(theirs.steps[-1]))))
-    return found
-
-
-def break_even(free_play: int, found: Sequence[Payback]) -> float:
-    """Tasks after which free play has paid for itself, a task of every class in turn: 23 in the paper.
-
-    Where DQN never came so far, the steps that it was given count: the true number is then smaller still.
+    A dataclass may have grown since the recording. What it did not know then was not yet a choice, and counts as the
+    default: so old runs stay good.
     """
-    saved = sum(payback.scratch_at_least - payback.few_shot for payback in found) / len(found)
-    return free_play / saved if saved > 0 else float("inf")
+    if isinstance(settings, Mapping):
+        if not isinstance(recorded, Mapping) or recorded.keys() != settings.keys():
+            return False
+        return all(agrees(recorded[name], value) for name, value in settings.items())
+    if not is_dataclass(settings):
+        return recorded == (list(settings) if isinstance(settings, tuple) else settings)
+    now = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    if not isinstance(recorded, Mapping) or not recorded.keys() <= now.keys():
+        return False
+    newer = [field for field in fields(settings) if field.name not in recorded]
+    return all(now[field.name] == field.default for field in newer) and all(
+        agrees(value, now[name]) for name, value in recorded.items()
+    )

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+GAMMA = 0.9  # a discount that lets small worlds show what happens far away
+
 
 class Tabular(NamedTuple):
     """A deterministic world of S states and A actions, whose k features have m values each."""
@@ -128,7 +130,7 @@ class Check(NamedTuple):
     solved_trick: float  # the same with the off-diagonal entries that the Lemma gives
 
 
-def check(world: Tabular, gamma: float = 0.9) -> Check:
+def check(world: Tabular, gamma: float = GAMMA) -> Check:
     """The Lemma entry by entry, and GPI with w^g on all (m + 1)^k goals from every state."""
     psi, policies = successor_matrix(world, gamma)
     filled = fill_off_diagonal(world, psi, gamma)
@@ -148,3 +150,4 @@ def check(world: Tabular, gamma: float = 0.9) -> Check:
 
 
 WORLDS = (lattice(2, 3), lattice(3, 3), lattice(2, 6), dragging(6), coupled(5))
+EXAMPLES = (WORLDS[0], WORLDS[3])  # one where the Lemma holds, one where it does not

@@ -15,6 +15,10 @@ from cumulant.transfer.inference import learn_tasks
 from cumulant.worlds.episodes import outcomes
 from cumulant.worlds.protocol import World
 
+_THIRDS = 3  # regions of a coordinate, in the paper's tasks
+_CLAUSES = 2  # of a task of the suite, at most
+_LEARNING = 1_000  # added to a seed where labelled steps are collected, so that they are not those of evaluation
+
 Weights = Callable[[Bool[Array, "c k b"]], Float[Array, "c d m"]]
 
 
@@ -27,7 +31,7 @@ class Trials:
     episodes: int = 256  # a task, a seed and a point of a curve
     budgets: tuple[int, ...] = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)  # labelled steps
 
-    def tasks(self, world: World, bins: int = 3) -> tuple[list[str], list[Task]]:
+    def tasks(self, world: World, bins: int = _THIRDS) -> tuple[list[str], list[Task]]:
         """All tasks in one list, and the class of each."""
         by_class = suite(world.feature_names, self.tasks_per_class, self.task_seed, bins)
         pairs = [(kind, task) for kind, group in by_class.items() for task in group]
@@ -56,15 +60,17 @@ def zero_shot(line: str, world: World, trials: Trials, gpi: Gpi, weights: Weight
 
 
 def few_shot(
-    line: str, world: World, trials: Trials, gpi: Gpi, bins: int, seed: int, paper: bool, regions: int = 3
+    line: str, world: World, trials: Trials, gpi: Gpi, bins: int, seed: int, paper: bool, regions: int = _THIRDS
 ) -> Iterator[Row]:
     """Success from ever more of the same labelled steps."""
     labelled = trials.tasks(world, regions)
     tables = tables_of(labelled[1])
-    key_learn = jax.random.fold_in(jax.random.key(trials.task_seed), 1_000 + seed)
+    key_learn = jax.random.fold_in(jax.random.key(trials.task_seed), _LEARNING + seed)
     keys = jax.random.split(key_learn, len(tables))
     w = learn_tasks(world, gpi, bins, tables, keys, trials.budgets, paper)
     for i, budget in enumerate(trials.budgets):
-        guides = jax.vmap(lambda w: padded(w[None], 2))(w[:, i])  # as many clauses as zero-shot: one program for both
+        guides = jax.vmap(lambda w: padded(w[None], _CLAUSES))(
+            w[:, i]
+        )  # as many clauses as zero-shot: one program for both
         success, _ = outcomes(world, gpi, tables, guides, trials.starts(seed, len(tables)))
         yield from rows_of(line, labelled, seed, budget, success)

@@ -7,7 +7,7 @@ Values are scaled by 1 - γ.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -79,7 +79,7 @@ class Learning(NamedTuple):
 
     networks: Networks
     target: Networks
-    optimiser: Any
+    optimiser: optax.OptState
     replay: Replay
     episodes: Episodes
     skill: Int[Array, " n"]  # of each copy of the world, for a whole episode
@@ -133,7 +133,7 @@ def start(world: World, config: Diayn, key: PRNGKeyArray) -> Learning:
 def train(world: World, config: Diayn, learning: Learning, until: Int[Array, ""]) -> Learning:
     """Rounds of a step in every copy of the world and an update, up to update `until`."""
 
-    def step(_: Any, learning: Learning) -> Learning:
+    def step(_: object, learning: Learning) -> Learning:
         key, key_play, key_learn = jax.random.split(learning.key, 3)
         return learn(config, collect(world, config, learning._replace(key=key), key_play), key_learn)
 

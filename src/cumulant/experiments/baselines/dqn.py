@@ -4,7 +4,7 @@ Everything is written for one run; `InStep` makes all tasks and seeds one progra
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.freeplay.networks import SharedTrunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
-from cumulant.goals.tasks import reached
-from cumulant.worlds.episodes import Policy
+from cumulant.worlds.episodes import Policy, goal_of
 from cumulant.worlds.protocol import Episodes, World, advance, begin
 
 
@@ -57,7 +56,7 @@ class Learning(NamedTuple):
 
     network: SharedTrunk
     target: SharedTrunk
-    optimiser: Any
+    optimiser: optax.OptState
     replay: Replay
     episodes: Episodes
     key: PRNGKeyArray
@@ -70,7 +69,7 @@ class EpsilonGreedy(eqx.Module):
     network: SharedTrunk
     epsilon: float = eqx.field(static=True)
 
-    def __call__(self, world: World, guide: Any = None) -> Policy:
+    def __call__(self, world: World, guide: object = None) -> Policy:
         """The policy; it remembers nothing."""
 
         def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
@@ -101,7 +100,7 @@ def train(
 ) -> Learning:
     """Rounds of a step in every copy of the world and an update, up to update `until`, on the task of the table."""
 
-    def step(_: Any, learning: Learning) -> Learning:
+    def step(_: object, learning: Learning) -> Learning:
         key, key_play, key_learn = jax.random.split(learning.key, 3)
         return learn(config, collect(world, config, table, learning._replace(key=key), key_play), key_learn)
 
@@ -116,9 +115,7 @@ def collect(world: World, config: Dqn, table: Bool[Array, "c k b"], learning: Le
     epsilon = jnp.maximum(1 - (1 - config.epsilon) * done, config.epsilon)
     keys = jax.random.split(key_act, config.num_envs)
     action = jax.vmap(_epsilon_greedy, (0, None, 0))(jax.vmap(learning.network)(f), epsilon, keys)
-    episodes, timestep = advance(
-        world, learning.episodes, action, key_reset, lambda state: reached(table, world.features(state))
-    )
+    episodes, timestep = advance(world, learning.episodes, action, key_reset, goal_of(world, table))
     new = Rewarded(f, action, timestep.final_obs, timestep.terminated)
     return learning._replace(replay=add(learning.replay, new, config.stratified), episodes=episodes)
 

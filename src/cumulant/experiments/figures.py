@@ -1,0 +1,167 @@
+"""The figures: what each is made of, what it says and how it is drawn. Nothing here trains or plays."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from cumulant.experiments import theory
+from cumulant.experiments.curves import (
+    BINS_STYLES,
+    STYLES,
+    Style,
+    draw_curves,
+    draw_from_pixels,
+    draw_payback,
+    search_styles,
+)
+from cumulant.experiments.drawings import draw_theorem
+from cumulant.experiments.from_pixels import LEARNERS, VAE_SEARCH, VARIANTS
+from cumulant.experiments.from_scratch import DQN, DQN_SEARCH
+from cumulant.experiments.methods import METHODS
+from cumulant.experiments.parts import Part
+from cumulant.experiments.run_folders import Row, Run
+from cumulant.experiments.statistics import disentanglement, ends, paybacks
+from cumulant.experiments.tables import Table, checks_table, cost_table, ends_table, plain_cost, plain_ends
+
+PARTS: dict[str, Part] = {**METHODS, "dqn": DQN, **DQN_SEARCH, **LEARNERS, **VAE_SEARCH, **VARIANTS}
+_PLAYED, _SCRATCH = ("gpi-trick", "ours"), "dqn"  # what sample complexity compares
+
+
+class Summary(NamedTuple):
+    """What a figure says: as JSON, as tables, and as a picture, which is drawn when it is asked for."""
+
+    report: dict[str, object]
+    tables: list[Table]
+    draw: Callable[[Path], None]
+    missing: tuple[str, ...] = ()  # what the runs do not tell, a line each
+
+
+@dataclass(frozen=True)
+class Figure(ABC):
+    """A result of the paper or of ours."""
+
+    title: str
+    parts: tuple[str, ...]  # names in PARTS
+
+    def check(self, parts: Collection[str]) -> None:
+        """ValueError, if these parts are too few to draw; most figures draw what there is."""
+        return
+
+    @abstractmethod
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """What the runs of its parts say."""
+
+
+@dataclass(frozen=True)
+class Curves(Figure):
+    """Success against steps of the task, a panel for each class."""
+
+    styles: Mapping[str, Style]  # of the lines that are drawn
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """Each line's last point in each class."""
+        rows = _rows(runs)
+        found = ends(rows)
+        report = {"lines": plain_ends(found)} | _about(runs)
+        return Summary(
+            report,
+            [ends_table(self.title, found)],
+            partial(draw_curves, rows=rows, title=self.title, styles=self.styles),
+        )
+
+
+@dataclass(frozen=True)
+class SampleComplexity(Figure):
+    """After how many tasks free play has paid for itself."""
+
+    def check(self, parts: Collection[str]) -> None:
+        """All that are compared must be there."""
+        if not {*_PLAYED, _SCRATCH} <= set(parts):
+            raise ValueError(f"sample-complexity compares {', '.join(_PLAYED)} and {_SCRATCH}: it needs all three")
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """What free play costs and saves in every class."""
+        rows, settings = _rows(runs), {run.name: run.settings for run in runs}
+        costs = {
+            name: (settings[name]["what"]["free_play"]["env_steps"], paybacks(rows, name, _SCRATCH)) for name in _PLAYED
+        }
+        report = {name: plain_cost(*cost) for name, cost in costs.items()} | _about(runs)
+        tables = [cost_table(name, *cost) for name, cost in costs.items()]
+        return Summary(report, tables, partial(draw_payback, costs=costs))
+
+
+@dataclass(frozen=True)
+class Pixels(Figure):
+    """Success with features true, learnt and entangled, and how disentangled all of them are."""
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """Each line's last point, and what was measured of the features."""
+        rows, scores = _rows(runs), disentanglement(runs)
+        found = ends(rows)
+        rounded = {line: {seed: round(score, 4) for seed, score in seeds.items()} for line, seeds in scores.items()}
+        measures = {run.name: run.measures for run in runs if run.measures is not None}
+        report = {"lines": plain_ends(found), "measures": measures, "disentanglement": rounded} | _about(runs)
+        unmeasured = [run.name for run in runs if PARTS[run.name].measures_features and run.measures is None]
+        missing = tuple(f"{name} has no measures.json: run it again to see its disentanglement" for name in unmeasured)
+        draw = partial(draw_from_pixels, rows=rows, scores=scores)
+        return Summary(report, [ends_table(self.title, found)], draw, missing)
+
+
+@dataclass(frozen=True)
+class Theorem(Figure):
+    """The Lemma and the Theorem, exactly, in small worlds: it has no parts, and takes seconds."""
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """What holds in each world."""
+        checks = [theory.check(world) for world in theory.WORLDS]
+        report = {"gamma": theory.GAMMA, "worlds": [check._asdict() for check in checks]}
+        draw = partial(draw_theorem, checks=checks, examples=theory.EXAMPLES, gamma=theory.GAMMA)
+        return Summary(report, [checks_table(self.title, checks)], draw)
+
+
+def _rows(runs: Sequence[Run]) -> list[Row]:
+    return [row for run in runs for row in run.rows]
+
+
+def _about(runs: Sequence[Run]) -> dict[str, object]:
+    """How long the runs took, and on what."""
+    return {
+        "seconds": {run.name: run.seconds["total_s"] for run in runs},
+        "devices": sorted({run.device for run in runs}),
+    }
+
+
+FIGURES: dict[str, Figure] = {
+    "theorem": Theorem("The Lemma and the Theorem, exactly (errors scaled by 1-γ; success from every state)", ()),
+    "fig4": Curves(
+        "The paper's Figure 4: success on new tasks",
+        (
+            "references",
+            "gpi-trick",
+            "gpi-full",
+            "gpi-entangled",
+            "gpi-entangled-trick",
+            "ours",
+            "dqn",
+            "diayn",
+        ),
+        STYLES,
+    ),
+    "fig5": Curves(
+        "The paper's Figure 5: GPI with the off-diagonal trick and fewer bins",
+        ("references", "gpi-trick-5-bins", "gpi-trick-7-bins", "gpi-trick"),
+        BINS_STYLES,
+    ),
+    "sample-complexity": SampleComplexity(
+        "After how many tasks free play has paid for itself", ("references", *_PLAYED, _SCRATCH)
+    ),
+    "dqn-search": Curves(
+        "DQN's settings, on tasks drawn with another seed", tuple(DQN_SEARCH), search_styles(tuple(DQN_SEARCH))
+    ),
+    "pixels": Pixels(
+        "Features from pixels", ("references", "ours", *LEARNERS, "ours-entangled", *VAE_SEARCH, *VARIANTS)
+    ),
+}

@@ -1,0 +1,133 @@
+"""What rows of success say: curves with intervals, where they end, and what free play costs and saves."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from cumulant.experiments.run_folders import Row, Run
+from cumulant.goals.suites import CLASSES
+
+_RESAMPLES = 2000  # of the bootstrap
+_LEVEL = 0.95  # of its interval
+MARGIN = 0.02  # of success: the last hundredths take a method's curve far longer than the rest, and are mostly noise
+
+
+class Curve(NamedTuple):
+    """Mean success over tasks and seeds against steps, with a 95 % interval."""
+
+    steps: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, " n"]
+    low: Float[np.ndarray, " n"]
+    high: Float[np.ndarray, " n"]
+
+
+class Point(NamedTuple):
+    """One point of a curve."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class End(NamedTuple):
+    """Where a line ends: at which step, and with what success in each class."""
+
+    steps: int
+    classes: dict[str, Point]
+
+
+class Payback(NamedTuple):
+    """What free play costs and saves in one class of tasks, in environment steps."""
+
+    kind: str
+    level: float  # the success that GPI comes to, less a margin
+    few_shot: float  # labelled steps after which it is there
+    scratch: float  # steps after which DQN is there; inf if it never was
+    scratch_at_least: float  # the same, or as many as DQN was given
+
+
+def lines_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The lines that rows belong to, in the order of their first appearance."""
+    return tuple(dict.fromkeys(row.line for row in rows))
+
+
+def curve(rows: Sequence[Row], line: str, kind: str) -> Curve:
+    """One line of one panel."""
+    at: dict[int, dict[str, list[float]]] = {}  # steps, task: the success of every seed
+    for row in rows:
+        if row.line == line and row.kind == kind:
+            at.setdefault(row.steps, {}).setdefault(row.task, []).append(row.success)
+    steps = sorted(at)
+    points = [_point(np.array(list(at[step].values())).T) for step in steps]
+    mean, low, high = np.array(points).reshape(-1, 3).T
+    return Curve(np.array(steps, float), mean, low, high)
+
+
+def _point(success: Float[np.ndarray, "seeds tasks"]) -> Point:
+    return Point(float(success.mean()), *stratified_interval(success))
+
+
+def stratified_interval(success: Float[np.ndarray, "seeds tasks"]) -> tuple[float, float]:
+    """The mean's bootstrap interval; seeds are drawn anew for each task, so that every task keeps its weight."""
+    seeds, tasks = success.shape
+    drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLES, seeds, tasks))
+    means = np.take_along_axis(success[None], drawn, axis=1).mean(axis=(1, 2))
+    low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return float(low), float(high)
+
+
+def last(rows: Sequence[Row], line: str) -> list[Row]:
+    """The rows of a line after all of its steps."""
+    mine = [row for row in rows if row.line == line]
+    steps = max(row.steps for row in mine)
+    return [row for row in mine if row.steps == steps]
+
+
+def ends(rows: Sequence[Row]) -> dict[str, End]:
+    """Where every line ends."""
+    return {line: _end(last(rows, line), line) for line in lines_of(rows)}
+
+
+def _end(rows: Sequence[Row], line: str) -> End:
+    found = {kind: curve(rows, line, kind) for kind in CLASSES}
+    points = {kind: Point(float(c.mean[-1]), float(c.low[-1]), float(c.high[-1])) for kind, c in found.items()}
+    return End(rows[0].steps, points)
+
+
+def disentanglement(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
+    """DCI's disentanglement of the features of every part that measured them, seed by seed."""
+    return {run.name: {m["seed"]: m["disentanglement"] for m in run.measures} for run in runs if run.measures}
+
+
+def steps_to_reach(curve: Curve, level: float) -> float:
+    """Steps after which the curve's mean first reaches a level, between points on a log scale; inf if it never does."""
+    above = np.flatnonzero(curve.mean >= level)
+    if not len(above):
+        return float("inf")
+    first = int(above[0])
+    if not first or curve.steps[first - 1] == 0:
+        return float(curve.steps[first])
+    (x, y), (low, high) = np.log(curve.steps[first - 1 : first + 1]), curve.mean[first - 1 : first + 1]
+    return float(np.exp(x + (y - x) * (level - low) / (high - low)))
+
+
+def paybacks(rows: Sequence[Row], line: str, scratch: str, kinds: Sequence[str] = CLASSES) -> list[Payback]:
+    """A line's few-shot GPI against a line from scratch, class by class."""
+    found = []
+    for kind in kinds:
+        ours, theirs = curve(rows, line, kind), curve(rows, scratch, kind)
+        level = float(ours.mean[-1]) - MARGIN
+        needed = steps_to_reach(theirs, level)
+        found.append(Payback(kind, level, steps_to_reach(ours, level), needed, min(needed, float(theirs.steps[-1]))))
+    return found
+
+
+def break_even(free_play: int, found: Sequence[Payback]) -> float:
+    """Tasks after which free play has paid for itself, a task of every class in turn: 23 in the paper.
+
+    Where DQN never came so far, the steps that it was given count: the true number is then smaller still.
+    """
+    saved = sum(payback.scratch_at_least - payback.few_shot for payback in found) / len(found)
+    return free_play / saved if saved > 0 else float("inf")
