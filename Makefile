@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The environment's own pip is not needed, nor ensurepip, which Debian packages apart.
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
+# Byte code is made of what is imported, when it is: of all that is installed it would take as long as the rest.
+INSTALL := $(PIP) install --quiet --no-compile --constraint requirements.lock --editable
 
-.PHONY: demo serve test lint docs lock clean
+.PHONY: demo serve test chromium lint docs lock clean
 
 demo: $(VENV)/.core
 	$(BIN)/cumulant demo
@@ -14,9 +16,14 @@ demo: $(VENV)/.core
 serve: $(VENV)/.web
 	$(BIN)/cumulant serve
 
-test: lint docs
-	tools/install_chromium.sh
+# What the tests need beside themselves is done side by side first.
+test: $(VENV)/.dev
+	$(MAKE) --jobs 3 lint docs chromium
 	$(BIN)/pytest
+
+# For the tests of the page, where apt can install it.
+chromium:
+	tools/install_chromium.sh
 
 # The documentation as a site, in site/; a broken link or reference is an error.
 docs: $(VENV)/.dev
@@ -31,15 +38,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
 
 $(VENV)/.core: pyproject.toml requirements.lock | $(BIN)/python
-	$(PIP) install --quiet --constraint requirements.lock --editable .
+	$(INSTALL) .
 	touch $@
 
 $(VENV)/.web: pyproject.toml requirements.lock | $(BIN)/python
-	$(PIP) install --quiet --constraint requirements.lock --editable '.[web]'
+	$(INSTALL) '.[web]'
 	touch $@ $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
-	$(PIP) install --quiet --constraint requirements.lock --editable '.[dev]'
+	$(INSTALL) '.[dev]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Pin every package again, for every platform and Python.

@@ -64,12 +64,13 @@ class Sliders:
         return state.place
 
 
-_LONGEST = ("test_representation.py", "test_reproduce.py", "test_cli.py", "test_docs.py", "test_learning.py")
+_LONGEST = "representation cli runs docs web_page learnt reproduce learning web_api docstrings baselines".split()
 
 
 def pytest_collection_modifyitems(items):
-    """Long files first: a worker that takes one last keeps the other waiting."""
-    items.sort(key=lambda item: _LONGEST.index(item.path.name) if item.path.name in _LONGEST else len(_LONGEST))
+    """Long files first, the longest before all: a worker that takes one last keeps the other waiting."""
+    place = {f"test_{name}.py": i for i, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 @pytest.fixture(scope="session")

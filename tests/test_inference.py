@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cumulant.goals.tasks import reached
-from cumulant.transfer import linear_systems as positive
+from cumulant.transfer import linear_systems
 from cumulant.transfer.inference import Labelled, collect_labelled, fit, least_squares
 from cumulant.transfer.library import Library
 
@@ -89,9 +89,9 @@ def test_positive_definite_systems_are_solved_as_lapack_solves_them(d, seed):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((d + 2, d)).astype(np.float32)
     a, b = x.T @ x + np.eye(d, dtype=np.float32), rng.standard_normal(d).astype(np.float32)
-    lower = jax.jit(positive.cholesky)(jnp.asarray(a))
+    lower = jax.jit(linear_systems.cholesky)(jnp.asarray(a))
     np.testing.assert_allclose(lower, np.linalg.cholesky(a), atol=1e-4)
     np.testing.assert_allclose(
-        jax.jit(positive.solve)(jnp.asarray(a), jnp.asarray(b)), np.linalg.solve(a, b), atol=1e-3
+        jax.jit(linear_systems.solve)(jnp.asarray(a), jnp.asarray(b)), np.linalg.solve(a, b), atol=1e-3
     )
-    np.testing.assert_allclose(lower.T @ jax.jit(positive.solve_upper)(lower, jnp.asarray(b)), b, atol=1e-3)
+    np.testing.assert_allclose(lower.T @ jax.jit(linear_systems.solve_upper)(lower, jnp.asarray(b)), b, atol=1e-3)

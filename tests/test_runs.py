@@ -117,11 +117,12 @@ def test_a_folder_that_holds_a_run_is_refused_in_python_too(tmp_path):
 
 
 KILLS = int(os.environ.get("CUMULANT_KILLS", "1"))  # each costs a start of the program
-COMMAND = [sys.executable, "-m", "cumulant", "pretrain", "--env-steps", "25600", "--width", "16"]
+ARGUMENTS = ["pretrain", "--env-steps", "25600", "--width", "16"]
+COMMAND = [sys.executable, "-m", "cumulant", *ARGUMENTS]
 
 
 def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tmp_path):
-    subprocess.run([*COMMAND, "--out", tmp_path / "whole"], check=True, capture_output=True)
+    assert main([*ARGUMENTS, "--out", str(tmp_path / "whole")]) == 0
     out, moments = tmp_path / "killed", random.Random(0)
     for kill in range(KILLS):
         args = [*COMMAND, "--out", out, "--checkpoint-seconds", "0"]
@@ -136,7 +137,7 @@ def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tm
         if (out / "config.json").exists():
             break
     if not (out / "config.json").exists():
-        subprocess.run([*COMMAND, "--out", out, "--resume"], check=True, capture_output=True)
+        assert main([*ARGUMENTS, "--out", str(out), "--resume"]) == 0
     assert kill == KILLS - 1  # it was long enough to be killed so often
     assert (out / "weights.safetensors").read_bytes() == (tmp_path / "whole" / "weights.safetensors").read_bytes()
 

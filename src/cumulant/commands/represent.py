@@ -26,7 +26,7 @@ _DEFAULTS = Represent()
 class RepresentCommand:
     """Stage 1, from pixels: look at random play, with no reward, and learn features of its frames.
 
-    Try: cumulant represent --out my-sight
+    Try: cumulant represent --out my-encoder
     """
 
     out: Path  # Folder for the encoder, its measures and its pictures.

@@ -55,7 +55,7 @@ class Reproduce:
             return print_json(summary.report)
         for table in summary.tables:
             print_table(*table)
-        print(f"Drawn in {picture}, figures in {data}" + (f", runs in {self.out / 'runs'}." if runs else "."))
+        print(f"Drawn in {picture}, numbers in {data}" + (f", runs in {self.out / 'runs'}." if runs else "."))
 
     def _runs(self, figure: "Figure") -> "list[Run]":
         """The runs of the figure's parts, in order: those that are there, and those asked for."""

@@ -134,8 +134,8 @@ def outcomes(
 
 def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:
     """All tasks at once; or, where the world shows frames and each task plays so many copies of it, a few at a time."""
-    sight = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
-    if sight.ndim == 1:
+    seen = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
+    if seen.ndim == 1:
         return jax.vmap(function)(*xs)
     at_once = _FRAMES_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
     return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, at_once // copies))
