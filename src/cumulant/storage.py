@@ -1,6 +1,6 @@
 """What is written to disk, and how: files replaced whole, arrays under their names, damage noticed, no code run.
 
-A folder of arrays holds weights.safetensors and config.json. This is the bottom of the service: it knows no other room.
+A folder of arrays holds weights.safetensors and config.json. This is the bottom of the house: it knows no other room.
 """
 
 import hashlib
@@ -32,18 +32,60 @@ class Unreadable(Exception):
     """
 
 
+class Unwritable(Exception):
+    """A file that cannot be written, because of the place, the disk or the rights; one clear line that names it."""
+
+
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name in its folder, then rename it, so that it is never half there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write a file so that it is never half there, and is on the disk when this returns.
+
+    A symbolic link is followed. Nothing but a plain file is ever replaced: folders, devices and pipes are refused.
+    """
+    target = check_writable(path)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+        sync_folder(target.parent)
+    except OSError as error:
+        raise Unwritable(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def check_writable(path: Path) -> Path:
+    """The plain file that writing to a path would replace or make, links followed; Unwritable if there can be none."""
+    try:
+        target = Path(os.path.realpath(path))
+        if not path.name or target.is_dir():
+            raise Unwritable(f"cannot write {path}: it is a folder")
+        if os.path.lexists(target) and not target.is_file():
+            raise Unwritable(f"cannot write {path}: it is not a plain file")
+        if not os.path.lexists(target) and _is_virtual(target):
+            raise Unwritable(f"cannot write {path}: it is not on a disk")
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, a null byte
+        raise Unwritable(f"cannot write {path!r}: {error}") from None
+    return target
+
+
+def _is_virtual(target: Path) -> bool:
+    return any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the folder's own list of files on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, value: Any) -> None:
