@@ -1,6 +1,6 @@
 """What is written to disk, and how: files replaced whole, arrays under their names, damage noticed, no code run.
 
-A folder of arrays holds weights.safetensors and config.json. This is the bottom of the service: it knows no other room.
+A folder of arrays holds weights.safetensors and config.json. This is the bottom of the house: it knows no other room.
 """
 
 import hashlib
