@@ -215,7 +215,7 @@ def test_a_library_without_words_refuses_them_in_one_line(unlearnt, tmp_path, ca
         (["demo", *out], "no labels say what goals mean"),
         (["serve", "--port", "0"], "the page is for goals in words"),
         (["pretrain", *out, *sees, "--objects", "star"], "learnt in a world of square: leave out --objects"),
-        (["pretrain", *out, "--features", "learnt:/nowhere"], "/nowhere holds no config.json"),
+        (["pretrain", *out, "--features", "learnt:/nowhere"], "there is no folder /nowhere"),
         (["pretrain", *out, "--features", f"learnt:{tmp_path}"], "is not an encoder"),
     ]:
         given = [] if args[0] == "pretrain" else ["--library", str(tmp_path)]

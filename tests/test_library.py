@@ -135,7 +135,7 @@ def test_a_config_that_is_not_one_is_refused(small):
         config.write_text(text)
         with pytest.raises(Unreadable, match=message):
             Library.load(folder)
-    with pytest.raises(Unreadable, match="holds no config"):
+    with pytest.raises(Unreadable, match="there is no folder"):
         Library.load(folder / "nowhere")
 
 

@@ -3,10 +3,15 @@
 A folder of arrays holds weights.safetensors and config.json. This is the bottom of the house: it knows no other room.
 """
 
+import contextlib
 import hashlib
+import io
 import json
+import math
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +24,10 @@ import safetensors.numpy
 from jaxtyping import PyTree
 
 Tree = TypeVar("Tree")
+_LONGEST = 500  # characters of a message
+_CONFIG_BYTES = 2**20  # of a config.json, at most
+_HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
+_SEAL = "seal"  # config.json's own checksum
 
 
 class Unreadable(Exception):
@@ -28,8 +37,13 @@ class Unreadable(Exception):
     ...     read_info(Path("no-such-folder"))
     ... except Unreadable as error:
     ...     print(error)
-    no-such-folder holds no config.json
+    there is no folder no-such-folder
     """
+
+    def __init__(self, message: str):
+        """What a file holds may be in the message, so nothing of it can move a terminal's cursor."""
+        shown = "".join(c if c.isprintable() else "?" for c in message)
+        super().__init__(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} …")
 
 
 class Unwritable(Exception):
@@ -94,51 +108,96 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
-    """Write a pytree's arrays, and what else to know; config.json, written last, vouches for the arrays."""
+    """Write a pytree's arrays, and what else to know; config.json, written last, vouches for the arrays and itself."""
     data = safetensors.numpy.save(_arrays_by_name(tree))
     write_whole(folder / "weights.safetensors", data)
-    write_json(folder / "config.json", info | {"sha256": hashlib.sha256(data).hexdigest()})
+    info = info | {"sha256": hashlib.sha256(data).hexdigest()}
+    write_json(folder / "config.json", info | {_SEAL: seal_of(info)})
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """What config.json says."""
+    """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
     path = folder / "config.json"
+    with _opened(folder, "config.json", _CONFIG_BYTES) as file:
+        text = file.read()
     try:
-        info = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise Unreadable(f"{folder} holds no config.json") from None
-    except (OSError, ValueError) as error:
+        info = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
+    except ValueError as error:
         raise Unreadable(f"{path} cannot be read: {error}") from None
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
+    seal = info.pop(_SEAL, None)
+    if seal is None and info.get("format", 1) != 1:
+        raise Unreadable(f"{path} is damaged: it has no checksum of its own")
+    if seal is not None and seal != seal_of(info):
+        raise Unreadable(f"{path} is damaged: its checksum is not its own")
     return info
 
 
 def read(folder: Path, like: Tree) -> Tree:
-    """A pytree like `like`, of arrays or merely of their shapes, with the arrays of the folder."""
+    """A pytree like `like`, of arrays or merely of their shapes, with the arrays of the folder.
+
+    Nothing is taken into memory before the file has the size that the arrays need and the checksum of config.json.
+    """
     path = folder / "weights.safetensors"
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
-    if hashlib.sha256(data).hexdigest() != read_info(folder).get("sha256"):
-        raise Unreadable(f"{path} is damaged: its checksum is not the one in config.json")
-    try:
-        stored = safetensors.numpy.load(data)
-    except safetensors.SafetensorError as error:
-        raise Unreadable(f"{path} cannot be read: {error}") from None
     leaves, structure = jax.tree.flatten(like)
-    names = _names(like)
-    if all(name.isdecimal() for name in stored):  # version 0.1 wrote an array's place among the leaves
-        names = [str(i) for i in range(len(leaves))]
-    place = {name: i for i, (name, leaf) in enumerate(zip(names, leaves, strict=True)) if _is_array(leaf)}
-    wanted = {name: jax.eval_shape(_plain, leaves[i]) for name, i in place.items()}
-    if {name: (a.shape, a.dtype) for name, a in stored.items()} != {n: (a.shape, a.dtype) for n, a in wanted.items()}:
+    shapes = [jax.eval_shape(_plain, leaf) if _is_array(leaf) else None for leaf in leaves]
+    needed = sum(math.prod(shape.shape) * shape.dtype.itemsize for shape in shapes if shape is not None)
+    with _opened(folder, "weights.safetensors", needed + _HEADER_BYTES) as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != read_info(folder).get("sha256"):
+            raise Unreadable(f"{path} is damaged: its checksum is not the one in config.json")
+        file.seek(0)
+        try:
+            stored = safetensors.numpy.load(file.read())
+        except Exception as error:  # of several kinds, as a type that NumPy does not know
+            raise Unreadable(f"{path} cannot be read: {error}") from None
+    by_place = all(name.isdecimal() for name in stored)  # as version 0.1 wrote: an array's place among the leaves
+    names = [str(i) for i in range(len(leaves))] if by_place else _names(like)
+    wanted = {name: shape for name, shape in zip(names, shapes, strict=True) if shape is not None}
+    if {name: (a.shape, a.dtype) for name, a in stored.items()} != {n: (s.shape, s.dtype) for n, s in wanted.items()}:
         raise Unreadable(f"{path} holds other arrays than its config.json describes")
-    for name, array in stored.items():
-        is_key = jnp.issubdtype(leaves[place[name]].dtype, jax.dtypes.prng_key)
-        leaves[place[name]] = jax.random.wrap_key_data(jnp.asarray(array)) if is_key else jnp.asarray(array)
+    for place, name in enumerate(names):
+        if name in wanted:
+            leaves[place] = _restored(leaves[place], stored[name], path)
     return jax.tree.unflatten(structure, leaves)
+
+
+def _restored(like: jax.Array, array: np.ndarray, path: Path) -> jax.Array:
+    if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
+        raise Unreadable(f"{path} holds values that are no numbers")
+    is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
+    return jax.random.wrap_key_data(jnp.asarray(array)) if is_key else jnp.asarray(array)
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
+    """A plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
+    path = folder / name
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Unreadable(f"{folder} holds no {name}" if folder.is_dir() else f"there is no folder {folder}") from None
+    except (OSError, ValueError) as error:
+        reason = "it is a link" if path.is_symlink() else getattr(error, "strerror", None) or error
+        raise Unreadable(f"{path} cannot be read: {reason}") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(f"{path} cannot be read: it is not a plain file")
+        if status.st_size > most:
+            raise Unreadable(f"{path} is larger than what it should hold")
+        yield file
+
+
+def seal_of(info: dict[str, Any]) -> str:
+    """The checksum of what config.json says, however it is laid out."""
+    return hashlib.sha256(json.dumps(info, sort_keys=True).encode()).hexdigest()
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
 
 
 def _arrays_by_name(tree: PyTree) -> dict[str, np.ndarray]:

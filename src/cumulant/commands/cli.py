@@ -83,15 +83,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BadInput as error:
-        print(f"cumulant: {error}", file=sys.stderr)
-        return 2
-    except ValueError as error:
-        pointed = getattr(error, "pointed", None)  # a LanguageError, told without importing its module
-        if pointed is None:
+        return _refuse(str(error))
+    except Exception as error:
+        said = _said_of(error)
+        if said is None:
             raise
-        print(f"cumulant: {pointed}", file=sys.stderr)
-        return 2
+        return _refuse(said)
     return 0
+
+
+def _refuse(words: str) -> int:
+    """Say what is wrong. Nothing that a file or an argument holds may move a terminal's cursor."""
+    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in words)
+    print(f"cumulant: {shown}", file=sys.stderr)
+    return 2
+
+
+def _said_of(error: Exception) -> str | None:
+    """What there is to say of an error that is the input's fault; None for one that is ours."""
+    if (pointed := getattr(error, "pointed", None)) is not None:  # a LanguageError, told without importing its module
+        return str(pointed)
+    storage = sys.modules.get("cumulant.storage")  # without which nothing was read or written
+    kinds = (storage.Unreadable, storage.Unwritable) if storage else ()
+    return str(error) if isinstance(error, (*kinds, MemoryError, OSError)) else None
 
 
 def _read_command(argv: Sequence[str]) -> Any:

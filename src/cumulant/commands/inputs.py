@@ -142,5 +142,15 @@ def usable_folder(path: Path) -> None:
     """Make a folder, or refuse it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"cannot write to {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # a name with a null byte is no OSError
+        raise BadInput(f"cannot write to {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def usable_files(*paths: Path | None) -> None:
+    """Refuse what cannot be written, before anything is computed."""
+    from cumulant.storage import check_writable
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+            usable_folder(path.parent)

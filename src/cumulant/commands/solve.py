@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, reward_named, usable_folder
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, reward_named, usable_files
 from cumulant.commands.output import print_json, rate_and_steps
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Solve:
             raise BadInput("give a phrase or --reward package.module:function, one of the two")
         at_least("episodes", self.episodes, 1)
         at_least("budget", self.budget, 1)
+        usable_files(self.gif, self.trace)
         library, key = self.using.load(), key_of(self.seed)
         world = library.world
         if self.phrase and library.why_no_words:
@@ -67,12 +68,10 @@ class Solve:
         episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
         result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
         if self.trace:
-            usable_folder(self.trace.parent)
             write_whole(self.trace, json_text.dumps(_trace(world, episodes)).encode())
         if self.gif:
             from cumulant.worlds.films import film_of, save_gif
 
-            usable_folder(self.gif.parent)
             save_gif(self.gif, [film_of(world, named["task"], episodes)])
         report = named | {name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "episodes")}
         if self.json:

@@ -88,24 +88,35 @@ class Encoder(eqx.Module):
         """Read an encoder. Unreadable, if the folder holds none."""
         folder = Path(folder)
         info = storage.read_info(folder)
-        if info.get("format") not in _READ or "represent" not in info:
+        kinds = {"world": dict, "represent": dict, "kept": int, "grounded": bool}
+        if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
             world = restore({"kind": _FIRST_KIND} | info["world"])
             if world is None:
-                raise ValueError(f"there is no world of kind {info['world']['kind']!r}")
+                raise ValueError(f"there is no world of kind {info['world'].get('kind')!r}")
             settings = Represent(**info["represent"])
-            k, grounded, names = int(info["kept"]), info["grounded"], len(world.feature_names)
+            k, grounded, names = info["kept"], info["grounded"], len(world.feature_names)
             if not 1 <= k <= settings.latents:
                 raise ValueError(f"{k} of {settings.latents} latents cannot be kept")
             blank = eqx.filter_eval_shape(make_autoencoder, world, settings, jax.random.key(0))
-        except (KeyError, TypeError, ValueError) as error:
+        except (TypeError, ValueError) as error:
             first = str(error).partition("\n")[0]
             raise Unreadable(f"{folder / 'config.json'} is not valid: {first}") from None
         grounding = Grounding(jnp.zeros(names, jnp.int32), jnp.zeros((names, 4)), k) if grounded else None
         kept, unfold = jnp.zeros(k, jnp.int32), jnp.zeros((settings.latents, k + 1))
         like = cls(blank, kept, jnp.zeros(k), jnp.ones(k), unfold, grounding, world, settings)
-        return storage.read(folder, like)
+        encoder = storage.read(folder, like)
+        encoder._check(folder)
+        return encoder
+
+    def _check(self, folder: Path) -> None:
+        """Numbers that would not fail, but lead to nonsense: JAX takes the nearest where an index is out of range."""
+        chosen, of = np.asarray(self.kept), self.settings.latents
+        read = np.asarray(self.grounding.latent) if self.grounding else np.zeros(0, int)
+        outside = ((chosen < 0) | (chosen >= of)).any() or ((read < 0) | (read >= len(chosen))).any()
+        if outside or not (np.asarray(self.high) > np.asarray(self.low)).all():
+            raise Unreadable(f"{folder} holds an encoder whose latents cannot be")
 
 
 def scaled(z: Rows, low: Rows, high: Rows) -> Rows:

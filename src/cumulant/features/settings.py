@@ -1,7 +1,9 @@
 """Stage 1's settings, typed once: the command line and Python read them from here. Nothing heavy is imported."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from cumulant.bounds import check_settings
 
 Learner = Literal["keypoints", "beta_vae", "ada_gvae"]
 
@@ -26,14 +28,11 @@ class Represent:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if self.learner not in get_args(Learner):
-            raise ValueError(f"unknown learner {self.learner!r}: choose from {', '.join(get_args(Learner))}")
-        for name in ("latents", "width", "pairs", "updates", "batch", "restarts"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        counts = dict.fromkeys(("pairs", "updates", "batch", "restarts"), (1, 1e9))
+        check_settings(self, latents=(1, 1024), width=(1, 1024), **counts)
         if self.learner == "keypoints" and self.latents % 2:
             raise ValueError(f"a keypoint has two latents, x and y, but latents is {self.latents}")
         if not 0 < self.learning_rate <= 1:
             raise ValueError(f"learning_rate must lie in (0, 1], but is {self.learning_rate}")
-        if not self.beta >= 0:
+        if self.beta < 0:
             raise ValueError(f"beta must not be negative, but is {self.beta}")

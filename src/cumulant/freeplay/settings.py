@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from cumulant.bounds import check_settings
+
 
 @dataclass(frozen=True)
 class FreePlay:
@@ -34,9 +36,8 @@ class FreePlay:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        for name in ("bins", "width", "depth", "env_steps", "num_envs", "batch", "replay"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        counts = dict.fromkeys(("env_steps", "num_envs", "batch", "replay"), (1, 1e12))
+        check_settings(self, bins=(1, 99), width=(1, 16_384), depth=(1, 64), switch_every=(0, 1e6), **counts)
         if not 0 <= self.gamma < 1:
             raise ValueError(
                 f"gamma must lie in [0, 1), but is {self.gamma}: with 1 the sums of cumulants are infinite"
@@ -44,8 +45,6 @@ class FreePlay:
         for name in ("learning_rate", "target_rate", "epsilon_low", "epsilon_high"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
-        if self.switch_every < 0:
-            raise ValueError(f"switch_every must not be negative, but is {self.switch_every}")
 
     @property
     def updates(self) -> int:

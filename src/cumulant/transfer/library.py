@@ -189,21 +189,24 @@ class Library:
         """
         path = Path(str(resources.files("cumulant") / "shipped")) if folder is None else Path(folder)
         info = storage.read_info(path)
-        if info.get("format") not in _READ or not {"world", "free_play", "features"} <= info.keys():
+        kinds = {"world": dict, "free_play": dict, "features": str}
+        if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
             raise Unreadable(f"{path} is not a skill library that this version reads")
         try:
             config = FreePlay(**info["free_play"])
             known = world or shipped.restore(info["world"])
-            if known is None:
-                raise Unreadable(
-                    f"{path} was made in a world of kind {info['world']['kind']}: give that world to load it"
-                )
-            used = _stored_features(path, info["features"], known, features)
-            check_features(used, known)
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
+        except (TypeError, ValueError) as error:
             raise Unreadable(f"{path / 'config.json'} is not valid: {error}") from None
+        if known is None:
+            kind = info["world"].get("kind")
+            raise Unreadable(f"{path} was made in a world of kind {kind!r}: give that world to load it")
         if shipped.describe(known) != info["world"]:
             raise Unreadable(f"{path} was made in another world: {info['world']}")
+        try:
+            used = _stored_features(path, info["features"], known, features)
+            check_features(used, known)
+        except ValueError as error:
+            raise Unreadable(f"{path}: {error}") from None
         number = feature_count(used, known)
         blank = eqx.filter_eval_shape(make_network, config, number, known.num_actions, jax.random.key(0))
         return cls(known, config, storage.read(path, blank), used)
@@ -260,6 +263,8 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
     if name == "true":
         return true_features
     if name == f"learnt:{_ENCODER}":
+        if encoder_folder(path).is_symlink():
+            raise Unreadable(f"{encoder_folder(path)} is a link: a library brings its encoder itself")
         return Encoder.load(encoder_folder(path))
     if own:
         return entangled_features(len(world.feature_names), int(seed))

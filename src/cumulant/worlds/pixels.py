@@ -7,6 +7,8 @@ from jaxtyping import Array, UInt8
 from cumulant.worlds.renderer import LOOKS, Look, draw
 from cumulant.worlds.spriteworld import Spriteworld, State
 
+_LEAST_SIZE, _GREATEST_SIZE = 8, 1024
+
 
 @dataclass(frozen=True)
 class PixelSpriteworld(Spriteworld):
@@ -24,8 +26,8 @@ class PixelSpriteworld(Spriteworld):
     def __post_init__(self) -> None:
         """Refuse a world that cannot be."""
         super().__post_init__()
-        if self.size < 8:
-            raise ValueError(f"a frame has at least 8 pixels a side, but size is {self.size}")
+        if not _LEAST_SIZE <= self.size <= _GREATEST_SIZE:
+            raise ValueError(f"a frame has {_LEAST_SIZE} to {_GREATEST_SIZE} pixels a side, but size is {self.size}")
         if self.look not in LOOKS:
             raise ValueError(f"unknown look {self.look!r}: choose from {', '.join(LOOKS)}")
 

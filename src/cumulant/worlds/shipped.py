@@ -30,7 +30,7 @@ def restore(described: dict[str, Any]) -> World | None:
         name: tuple(value) if isinstance(value, list) else value for name, value in described.items()
     }
     kind = parameters.pop("kind", None)
-    return _KINDS[kind](**parameters) if kind in _KINDS else None
+    return _KINDS[kind](**parameters) if isinstance(kind, str) and kind in _KINDS else None
 
 
 def oracle_of(world: World) -> tuple[World, PolicyMaker] | None:

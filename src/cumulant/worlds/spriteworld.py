@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
+from cumulant.bounds import check_settings
 from cumulant.worlds.renderer import Drawing, Look, draw, drawing
 from cumulant.worlds.shapes import SHAPES, signed_distance
 
+_MAX_STEPS = 100_000  # of an episode, all of which is kept
 ACTIONS = ("up", "down", "left", "right", "drag up", "drag down", "drag left", "drag right")
 
 
@@ -40,6 +42,8 @@ class Spriteworld:
 
     def __post_init__(self) -> None:
         """Refuse a world that cannot be."""
+        if isinstance(self.objects, str) or not all(isinstance(name, str) for name in self.objects):
+            raise ValueError(f"objects are names of shapes, but got {self.objects!r}")
         object.__setattr__(self, "objects", tuple(self.objects))
         unknown = [name for name in self.objects if name not in SHAPES]
         if unknown:
@@ -48,11 +52,10 @@ class Spriteworld:
             raise ValueError(f"every object may appear once, but got {', '.join(self.objects)}")
         if not self.objects:
             raise ValueError(f"a world has 1 to {len(SHAPES)} objects, but got none")
+        check_settings(self, max_steps=(1, _MAX_STEPS))
         for name in ("step_size", "drag_ratio", "half_extent"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, but is {self.max_steps}")
 
     @property
     def num_actions(self) -> int:

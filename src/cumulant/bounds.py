@@ -1,0 +1,49 @@
+"""Settings that cannot work are refused by name, whoever gives them: a person, a program or a file."""
+
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Bounds = tuple[float, float]  # least and greatest, both allowed
+
+
+def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
+    """ValueError for a field that is not of its type, or lies outside of its bounds.
+
+    Numbers, choices and texts are checked; a whole number does for a float, but a truth value is no number.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Size:
+    ...     width: int = 1
+    >>> check_settings(Size(2.5), width=(1, 10))
+    Traceback (most recent call last):
+    ValueError: width must be a whole number, but is 2.5
+    """
+    kinds = get_type_hints(type(settings))
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        _check_type(field.name, value, kinds[field.name])
+        least, greatest = bounds.get(field.name, (-math.inf, math.inf))
+        if field.name in bounds and not least <= value <= greatest:
+            edge = f"at least {_plain(least)}" if value < least else f"at most {_plain(greatest)}"
+            raise ValueError(f"{field.name} must be {edge}, but is {value}")
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ValueError(f"unknown {name} {value!r}: choose from {', '.join(get_args(kind))}")
+    elif kind is int and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ValueError(f"{name} must be a whole number, but is {value!r}")
+    elif kind is float and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
+        raise ValueError(f"{name} must be a number, but is {value!r}")
+    elif kind in (bool, str) and not isinstance(value, kind):
+        raise ValueError(f"{name} must be {'true or false' if kind is bool else 'a text'}, but is {value!r}")
+
+
+def _plain(number: float) -> str:
+    return f"{number:,}" if number < 1e6 else f"{number:g}"
