@@ -1,7 +1,10 @@
 """Every public name says what it is, and shows it by an example that runs."""
 
+import ast
 import doctest
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -15,15 +18,28 @@ def test_the_example_of_a_public_name_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     thing = getattr(cumulant, name)
     names = vars(sys.modules[thing.__module__]).copy()
-    example = doctest.DocTestParser().get_doctest(thing.__doc__, names, name, None, 0)
-    assert example.examples, f"{name} has no example"
+    found = doctest.DocTestFinder().find(thing, name, globs=names)  # those of its methods, too
+    assert found[0].examples, f"{name} has no example"
     said = []
-    doctest.DocTestRunner().run(example, out=said.append)
+    for each in found:
+        doctest.DocTestRunner().run(each, out=said.append)
     assert not said, "".join(said)
 
 
 def test_what_is_public_can_be_listed_and_nothing_else_imported():
     assert set(cumulant.__all__) <= set(dir(cumulant))
-    assert cumulant.__version__ == "0.2.0"
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    assert cumulant.__version__ == project["version"]
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = cumulant.nonsense
+
+
+def test_type_checkers_see_the_names_that_are_there():
+    tree = ast.parse(Path(cumulant.__file__).read_text())
+    seen = {
+        (node.module.removeprefix("cumulant."), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("cumulant.")
+        for alias in node.names
+    }
+    assert seen == {(module, name) for module, names in cumulant._MODULES.items() for name in names}

@@ -16,7 +16,7 @@ from cumulant.features.coordinates import entangled_features, true_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage, suite
-from cumulant.storage import Unreadable
+from cumulant.storage import Unreadable, seal_of
 from cumulant.transfer.audit import audit
 from cumulant.transfer.evaluation import pool
 from cumulant.transfer.library import Library
@@ -67,6 +67,13 @@ def test_a_library_survives_the_disk(small):
     assert (loaded.world, loaded.config, loaded.features) == (library.world, library.config, true_features)
 
 
+def rewrite_config(folder, **change):
+    """As somebody would who knows how a config is sealed."""
+    info = {name: value for name, value in json.loads((folder / "config.json").read_text()).items() if name != "seal"}
+    info |= change
+    (folder / "config.json").write_text(json.dumps(info | {"seal": seal_of(info)}))
+
+
 def test_arrays_are_stored_by_their_names_in_the_tree(small):
     with safetensors.safe_open(small[1] / "weights.safetensors", "numpy") as stored:
         assert {"layers.0.weight", "layers.1.bias", "head.value.weight"} <= set(stored.keys())
@@ -86,9 +93,8 @@ def test_a_folder_does_not_say_what_code_to_run(small, tmp_path, monkeypatch, ca
     library, folder = small
     (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
     monkeypatch.chdir(tmp_path)
-    config = json.loads((folder / "config.json").read_text())
     for name in ("evil:f", "learnt:.", "learnt:../..", f"learnt:{folder}", "entangled:x", ""):
-        (folder / "config.json").write_text(json.dumps(config | {"features": name}))
+        rewrite_config(folder, features=name)
         with pytest.raises(Unreadable, match="which a folder cannot bring"):
             Library.load(folder)
         assert main(["solve", "square left", "--library", str(folder)]) == 2
@@ -117,22 +123,29 @@ def test_damage_is_noticed(small):
         with pytest.raises(Unreadable, match=r"weights\.safetensors is damaged"):
             Library.load(folder)
     weights.unlink()
-    with pytest.raises(Unreadable, match="cannot be read"):
+    with pytest.raises(Unreadable, match=r"holds no weights\.safetensors"):
         Library.load(folder)
 
 
 def test_a_config_that_is_not_one_is_refused(small):
     _, folder = small
-    config = folder / "config.json"
-    info = json.loads(config.read_text())
-    for text, message in [
-        ("{", "cannot be read"),
-        ("[]", "JSON object"),
-        (json.dumps(info | {"format": 99}), "not a skill library"),
-        (json.dumps(info | {"free_play": info["free_play"] | {"bins": 0}}), "bins must be at least 1"),
-        (json.dumps(info | {"free_play": info["free_play"] | {"width": 16}}), "other arrays"),
+    good = (folder / "config.json").read_text()
+    free_play = json.loads(good)["free_play"]
+    for change, message in [
+        ({"format": 99}, "not a skill library"),
+        ({"world": 5}, "not a skill library"),
+        ({"free_play": free_play | {"bins": 0}}, "bins must be at least 1"),
+        ({"free_play": free_play | {"width": 2.5}}, "width must be a whole number, but is 2.5"),
+        ({"free_play": free_play | {"depth": 100_000}}, "depth must be at most 64"),
+        ({"free_play": free_play | {"\x1b[2J": 1}}, r"unexpected keyword argument '\?\[2J'"),
+        ({"free_play": free_play | {"width": 16}}, "other arrays"),
     ]:
-        config.write_text(text)
+        (folder / "config.json").write_text(good)
+        rewrite_config(folder, **change)
+        with pytest.raises(Unreadable, match=message):
+            Library.load(folder)
+    for text, message in [("{", "cannot be read"), ("[]", "JSON object"), ("[" * 10**5, "nested too deeply")]:
+        (folder / "config.json").write_text(text)
         with pytest.raises(Unreadable, match=message):
             Library.load(folder)
     with pytest.raises(Unreadable, match="there is no folder"):

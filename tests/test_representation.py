@@ -123,7 +123,11 @@ def test_half_precision_moves_a_point_by_much_less_than_a_pixel():
     world = PixelSpriteworld(size=16)
     exact = Keypoints(16, 8, 8, jax.random.key(1))
     frames = jax.jit(jax.vmap(lambda key: world.observe(world.reset(key))))(jax.random.split(jax.random.key(0), 32))
-    places, near = (jax.jit(jax.vmap(each.encode))(frames) for each in (exact, in_half_precision(exact)))
+    try:
+        places, near = (jax.jit(jax.vmap(each.encode))(frames) for each in (exact, in_half_precision(exact)))
+    except jax.errors.JaxRuntimeError as error:  # XLA leaves the conversion to the processor, and old ones lack it
+        assert "truncsfhf2" in str(error) or "materialize symbols" in str(error)
+        pytest.skip("this processor knows no half precision")
     assert 0 < np.abs(places - near).max() < 0.1 / 16
     assert places.std(axis=0).min() > 1 / 16
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Bounds = tuple[float, float]  # least and greatest, both allowed
+Bounds = tuple[int | float, int | float]  # least and greatest, both allowed
 
 
 def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
@@ -45,5 +45,5 @@ def _check_type(name: str, value: Any, kind: Any) -> None:
         raise ValueError(f"{name} must be {'true or false' if kind is bool else 'a text'}, but is {value!r}")
 
 
-def _plain(number: float) -> str:
+def _plain(number: int | float) -> str:
     return f"{number:,}" if number < 1e6 else f"{number:g}"

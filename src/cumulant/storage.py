@@ -164,7 +164,7 @@ def read(folder: Path, like: Tree) -> Tree:
     return jax.tree.unflatten(structure, leaves)
 
 
-def _restored(like: jax.Array, array: np.ndarray, path: Path) -> jax.Array:
+def _restored(like: jax.Array | jax.ShapeDtypeStruct, array: np.ndarray, path: Path) -> jax.Array:
     if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
         raise Unreadable(f"{path} holds values that are no numbers")
     is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)

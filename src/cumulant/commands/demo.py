@@ -6,7 +6,7 @@ from typing import Any
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, usable_folder
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, usable_files
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 _PHRASES = (
@@ -40,10 +40,10 @@ class Demo:
         from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
 
         at_least("episodes", self.episodes, 1)
-        usable_folder(self.out)
         library, key = self.using.load(), key_of(self.seed)
         if library.why_no_words:
             raise BadInput(library.why_no_words)
+        usable_files(self.out / "demo.gif", self.out / "demo.png")
         world: Any = library.world
         objects = (*world.objects, "agent")  # which stands in for the second object, where there is but one
         phrases = [phrase.format(*objects) for phrase in _PHRASES]

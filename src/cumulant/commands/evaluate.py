@@ -39,6 +39,7 @@ class Evaluate:
 
     def run(self) -> None:
         """Play every task."""
+        from cumulant.goals.tasks import MAX_BINS
         from cumulant.transfer.evaluation import evaluate_references
 
         for name in ("episodes", "tasks_per_class"):
@@ -51,8 +52,12 @@ class Evaluate:
         key = key_of(self.seed)
         if any(library.world != world for library in libraries):
             raise BadInput("the libraries were made in different worlds")
-        bins = self.bins or (libraries[0].config.bins if libraries else 3)
-        at_least("bins", bins, 2)
+        known = libraries[0].config.bins if libraries else 3
+        bins = known if self.bins is None else self.bins
+        if not 2 <= bins <= MAX_BINS:
+            raise BadInput(f"--bins must lie between 2 and {MAX_BINS}, but is {bins}")
+        if self.objects is not None and self.few_shot:
+            raise BadInput("few-shot learning needs a library: leave out --objects or --few-shot")
         tasks = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
@@ -65,10 +70,7 @@ class Evaluate:
         if libraries and self.few_shot:
             runs = [self._few_shot(library, tasks, key, committed) for library in libraries]
             results["few_shot"] = _pooled(runs)
-        try:
-            results |= evaluate_references(world, tasks, key, self.episodes)
-        except ValueError as error:
-            raise BadInput(str(error)) from None
+        results |= evaluate_references(world, tasks, key, self.episodes)
         if self.json:
             return print_json(as_json(results))
         columns = [part for name in results for part in (name.replace("_", "-"), "steps")]

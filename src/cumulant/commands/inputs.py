@@ -63,7 +63,7 @@ def library_in(path: Path | None, features: str = "") -> "Library":
 
 def features_named(name: str, world: "World") -> "Features":
     """The features that "true", "entangled:SEED", "learnt:FOLDER" or "package.module:function" names."""
-    from cumulant.features.coordinates import entangled_features, true_features
+    from cumulant.features.coordinates import entangled_features, feature_count, true_features
     from cumulant.features.encoder import Encoder
     from cumulant.storage import Unreadable
 
@@ -75,9 +75,11 @@ def features_named(name: str, world: "World") -> "Features":
             return Encoder.load(folder)
         if kind == "entangled" and rest.isdecimal():
             return entangled_features(len(world.feature_names), int(rest))
-    except Unreadable as error:
+        function = _function_named(name, "features")
+        feature_count(function, world)  # before anything is computed, or overwritten
+    except (Unreadable, ValueError) as error:
         raise BadInput(str(error)) from None
-    return _function_named(name, "features")
+    return function
 
 
 def learnt_folder(features: str) -> Path | None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.inputs import SHIPPED, LibraryOptions, at_least, key_of, usable_folder
+from cumulant.commands.inputs import SHIPPED, LibraryOptions, at_least, key_of, usable_files
 from cumulant.commands.output import print_json, print_table
+
+_MOVED = 0.05  # a feature that moves further under another's policies is not independent of it
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,9 @@ class Inspect:
         from cumulant.transfer.audit import audit
 
         at_least("starts", self.starts, 1)
-        usable_folder(self.out)
-        library = self.using.load()
-        result, names = audit(library, key_of(self.seed), self.starts), library.feature_names
+        library, key = self.using.load(), key_of(self.seed)
+        usable_files(self.out / "audit.png", self.out / "audit.json")
+        result, names = audit(library, key, self.starts), library.feature_names
         same = np.eye(len(names), dtype=bool)
         by_feature = result.lemma_error.mean(axis=(1, 3))  # [policy's feature, cumulant's feature]
         learnt = np.nanmean(result.learnt_error.mean(axis=1)[same])
@@ -44,7 +46,7 @@ class Inspect:
             "learnt_error": float(learnt),
             "violations": [
                 {"policies_of": names[i], "move": names[j], "by": float(result.moved[i, j])}
-                for i, j in np.argwhere((result.moved > 0.05) & ~same)
+                for i, j in np.argwhere((result.moved > _MOVED) & ~same)
             ],
         }
         entries = {name: getattr(result, name).tolist() for name in ("true", "lemma_error")}

@@ -39,13 +39,15 @@ class Reproduce:
         from cumulant.experiments.figures import FIGURES
         from cumulant.storage import Unreadable, write_json
 
-        usable_folder(self.out)
         figure = FIGURES[self.what]
+        if self.only and self.redraw:
+            raise BadInput("--redraw draws all that is there, and --only runs some: give one of the two")
         try:
             runs = self._runs(figure)
         except (ValueError, Unreadable) as error:
             raise BadInput(str(error)) from None
         summary = figure.summarise(runs)
+        usable_folder(self.out)
         for line in summary.missing:
             print(line, file=sys.stderr)
         picture, data = (self.out / f"{self.what}.{ending}" for ending in ("png", "json"))

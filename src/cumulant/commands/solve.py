@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from cumulant.transfer.library import Library
 
 _REWARDED = 0.5  # a reward above this is the goal
+_LIKED = 0.5  # of a feature's largest weight: a bin with more is part of what is favoured
+_MATTERS = 0.1  # of the largest weight of all: a feature with less does not matter
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ def _meaning(library: "Library", w: Any) -> str:
 
     rows, names = np.asarray(w)[0], library.feature_names
     liked = {
-        i: np.flatnonzero(row >= 0.5 * row.max()).tolist()
+        i: np.flatnonzero(row >= _LIKED * row.max()).tolist()
         for i, row in enumerate(rows)
-        if row.max() > 0.1 * max(rows.max(), 1e-9)
+        if row.max() > max(_MATTERS * rows.max(), 0)
     }
     if library.knows_words and not library.grounding:
         return str(Task.where(names, {names[i]: bins for i, bins in liked.items()}, library.config.bins))

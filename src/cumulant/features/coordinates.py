@@ -1,7 +1,7 @@
 """What features are, and two that need no learning: the true coordinates, and a rotation of them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -14,9 +14,24 @@ from cumulant.worlds.protocol import World
 if TYPE_CHECKING:
     from cumulant.features.grounding import Grounding
 
-# Features are a function of the observation, or a Module. Beside being called they may have a `resolution` (how far off
-# they may be) and a `grounding` (what words mean for them).
+# A function of the observation, or a Module. Features that tremble have a `resolution`: how far off they may be.
 Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
+
+
+@runtime_checkable
+class Learnt(Protocol):
+    """Features that were learnt in a world, as an encoder's are."""
+
+    @property
+    def world(self) -> World:
+        """Where they were learnt."""
+
+    @property
+    def grounding(self) -> "Grounding | None":
+        """What words mean for them, if that is known."""
+
+    def __call__(self, obs: Shaped[Array, "..."]) -> Float[Array, " d"]:
+        """[...] → [d], each in [0, 1]."""
 
 
 def true_features(obs: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -47,15 +62,22 @@ def entangled_features(k: int, seed: int) -> Rotation:
 
 
 def feature_count(features: Features, world: World) -> int:
-    """d: how many features there are of what the world shows. They need not be the k that it is made of."""
-    return jax.eval_shape(lambda key: features(world.observe(world.reset(key))), jax.random.key(0)).shape[0]
+    """d: how many features there are of what the world shows. They need not be the k that it is made of.
+
+    ValueError if they are no features: a vector of numbers, made by a function that is written in JAX.
+    """
+    seen = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
+    try:
+        found = jax.eval_shape(features, seen)
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ValueError(f"the features fail on an observation, or are not written in JAX: {first}") from None
+    one = isinstance(found, jax.ShapeDtypeStruct) and len(found.shape) == 1
+    if not one or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise ValueError(f"features are a vector of numbers [d], but these are {found}")
+    return found.shape[0]
 
 
 def resolution_of(features: Features) -> float:
     """How far off features may be: those that tremble, as learnt ones do, have a `resolution`; others are exact."""
     return getattr(features, "resolution", 0.0)
-
-
-def grounding_of(features: Features) -> "Grounding | None":
-    """What words mean for features that are not the true ones, if that is known."""
-    return getattr(features, "grounding", None)

@@ -38,6 +38,7 @@ def play_freely(
     config: FreePlay,
     features: Features,
     seed: int,
+    *,
     judge: Callable[[Network], float | None],
     report: Report,
     should_stop: Callable[[], bool] = lambda: False,

@@ -154,7 +154,7 @@ def members(mask: int) -> tuple[int, ...]:
 def describe(axis: str, allowed: Iterable[int], bins: int) -> str:
     """The words for a coordinate's allowed bins: "left", "not top", "anywhere", or "x 2,3/7" on another grid."""
     allowed = sorted(allowed)
-    if bins != 3:
+    if bins != 3 or axis not in THIRDS:
         return f"{axis} {','.join(str(b + 1) for b in allowed)}/{bins}"
     words = [THIRDS[axis][b] for b in allowed]
     missing = [word for word in THIRDS[axis] if word not in words]

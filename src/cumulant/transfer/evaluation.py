@@ -60,8 +60,9 @@ def evaluate(
 def evaluate_references(
     world: World, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int
 ) -> dict[str, dict[str, Success]]:
-    """What to compare with, on the same tasks and starts: the oracle, where the world has one, and random play."""
-    players = {"oracle": oracle_of(world), "random": (world, random_policy)}
+    """What to compare with, on the same tasks and starts: the oracle, where one can aim so finely, and random play."""
+    bins = max(task.bins for group in tasks.values() for task in group)
+    players = {"oracle": oracle_of(world, bins), "random": (world, random_policy)}
     return {name: evaluate(player[0], player[1], tasks, key, episodes) for name, player in players.items() if player}
 
 

@@ -75,7 +75,6 @@ def collect_labelled(
     return Labelled(labelled.bins.reshape(-1, k)[:budget], labelled.reward.reshape(-1)[:budget])
 
 
-@eqx.filter_jit
 def learn(
     world: World,
     skills: Gpi,

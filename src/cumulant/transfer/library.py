@@ -15,10 +15,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from cumulant import storage
 from cumulant.features.coordinates import (
     Features,
+    Learnt,
     Rotation,
     entangled_features,
     feature_count,
-    grounding_of,
     true_features,
 )
 from cumulant.features.encoder import Encoder
@@ -72,7 +72,7 @@ class Library:
         coordinates, number = self.world.feature_names, feature_count(self.features, self.world)
         if self.grounding:
             return self.grounding.names(coordinates)
-        kind = "latent" if _is_learnt(self.features) else "feature"
+        kind = "latent" if isinstance(self.features, Learnt) else "feature"
         return coordinates if self.knows_words else tuple(f"{kind} {i}" for i in range(number))
 
     @property
@@ -90,7 +90,7 @@ class Library:
     @property
     def grounding(self) -> Grounding | None:
         """What words mean for learnt features, if that is known."""
-        return grounding_of(self.features)
+        return self.features.grounding if isinstance(self.features, Learnt) else None
 
     def gpi(self, committed: bool = True) -> Gpi:
         """What makes a policy from weights, for `evaluate`."""
@@ -108,10 +108,12 @@ class Library:
             return "this library's features are entangled, and goals speak of the true ones"
         if self.grounding:
             return ""
-        if _is_learnt(self.features):
+        if isinstance(self.features, Learnt):
             return "this library's features are learnt, and no labels say what goals mean for them"
-        k, number = len(self.world.feature_names), feature_count(self.features, self.world)
-        return "" if number == k else f"this library has {number} features, and goals speak of the {k} true ones"
+        names, number = self.world.feature_names, feature_count(self.features, self.world)
+        if number != len(names):
+            return f"this library has {number} features, and goals speak of the {len(names)} true ones"
+        return ""
 
     def weights(self, goal: str | Task) -> Float[Array, "c d m"]:
         """A phrase's or a task's clauses as weights over the cumulants."""
@@ -128,10 +130,14 @@ class Library:
         return _weights_of_all(tables, self.config.bins, self.grounding)
 
     def task(self, goal: str | Task) -> Task:
-        """The task that a phrase means in this library's world."""
+        """The task that a phrase means in this library's world. Phrases speak of things that have an x and a y."""
         if isinstance(goal, Task):
             return goal
-        return parse(goal, tuple(dict.fromkeys(name.rpartition("_")[0] for name in self.world.feature_names)))
+        names = self.world.feature_names
+        things = tuple(dict.fromkeys(name.rpartition("_")[0] for name in names))
+        if names != tuple(f"{thing}_{axis}" for thing in things for axis in "xy"):
+            raise ValueError(f"phrases speak of places, x and y, and this world has {', '.join(names)}: give a Task")
+        return parse(goal, things)
 
     def policy(self, goal: str | Task | Float[Array, "c d m"], committed: bool = True) -> Policy:
         """The policy for a phrase, a task, or weights: zero-shot. Compiled, for loops in plain Python too."""
@@ -144,7 +150,12 @@ class Library:
     ) -> Float[Array, "1 d m"]:
         """Weights from `budget` labelled steps of a reward function of the state; `paper` is the paper's own way."""
         _check_budget(budget)
-        return inference.learn(self.world, self.gpi(), self.config.bins, reward, key, (budget,), paper)
+
+        @eqx.filter_jit  # anew for every call: what a reward refers to may have changed since the last
+        def learnt(skills: Gpi, key: PRNGKeyArray) -> Float[Array, "1 d m"]:
+            return inference.learn(self.world, skills, self.config.bins, reward, key, (budget,), paper)
+
+        return learnt(self.gpi(), key)
 
     def learn_tasks(
         self, tasks: Sequence[Task], key: PRNGKeyArray, budget: int, paper: bool = False
@@ -236,10 +247,12 @@ def encoder_folder(library: Path) -> Path:
 
 
 def check_features(features: Features, world: World) -> None:
-    """Refuse features that were learnt in another world."""
-    learnt_in = getattr(features, "world", world)
-    if learnt_in != world:
-        raise ValueError(f"these features were learnt in another world: {learnt_in}")
+    """ValueError for features that were learnt in another world, or that are none of what this world shows."""
+    if not callable(features):
+        raise ValueError(f"features are a function of the observation, not {features!r}")
+    if isinstance(features, Learnt) and features.world != world:
+        raise ValueError(f"these features were learnt in another world: {features.world}")
+    feature_count(features, world)
 
 
 def _features_name(features: Features) -> str:
@@ -259,7 +272,7 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
     kind, _, seed = name.partition(":")
     own = name in ("true", f"learnt:{_ENCODER}") or (kind == "entangled" and seed.isdecimal())
     if own and given is not None:
-        raise ValueError(f"it brings its own features, {name!r}: give none")
+        raise Unreadable(f"{path} brings its own features, {name!r}: give none")
     if name == "true":
         return true_features
     if name == f"learnt:{_ENCODER}":
@@ -273,10 +286,6 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
             f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
         )
     return given
-
-
-def _is_learnt(features: Features) -> bool:
-    return hasattr(features, "grounding")
 
 
 def _check_budget(budget: int) -> None:

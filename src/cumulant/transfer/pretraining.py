@@ -30,7 +30,7 @@ def pretrain(
     world: World,
     config: FreePlay,
     seed: int = 0,
-    out: Path | None = None,
+    out: str | Path | None = None,
     features: Features = true_features,
     resume: bool = False,
     report: Callable[[dict[str, Any]], None] = lambda metrics: None,
@@ -49,11 +49,12 @@ def pretrain(
     >>> library.weights("square left").shape  # clauses, features, bins
     (1, 6, 3)
     """
-    if not callable(features):
-        raise TypeError(f"features are a function of the observation, not {features!r}")
     check_features(features, world)
+    out = None if out is None else Path(out)
     if out and not resume and holds_a_run(out):
         raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
+    if out and resume and (out / "config.json").exists():
+        raise ValueError(f"{out} holds a finished run: there is nothing to resume")
     if out and isinstance(features, Encoder):
         _keep_encoder(features, encoder_folder(out), resume)
 
@@ -63,7 +64,17 @@ def pretrain(
 
     about = describe(world, config, features) | {"seed": seed}
     network = play_freely(
-        world, config, features, seed, judge, report, should_stop, out, about, resume, checkpoint_every
+        world,
+        config,
+        features,
+        seed,
+        judge=judge,
+        report=report,
+        should_stop=should_stop,
+        out=out,
+        about=about,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
     )
     if network is None:
         return None

@@ -33,7 +33,9 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"]) -> Policy:
     >>> int(act(start, jax.random.key(0)))  # one step to the left
     2
     """
-    check_aim(world, table.shape[-1])
+    bins = table.shape[-1]
+    if not can_aim(world, bins):
+        raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")
 
     def begin(obs: Float[Array, " k"]) -> Bool[Array, "k m"]:
         return jnp.asarray(table)[jnp.argmin(jax.vmap(lambda clause: _effort(world, clause, obs))(jnp.asarray(table)))]
@@ -48,10 +50,9 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"]) -> Policy:
     return Policy(begin, act)
 
 
-def check_aim(world: Spriteworld, bins: int) -> None:
-    """ValueError where the bins of a goal are so narrow that a step skips one."""
-    if bins * world.step_size > 1 + _ROUNDING:
-        raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")
+def can_aim(world: Spriteworld, bins: int) -> bool:
+    """Whether the bins of a goal are so wide that no step skips one."""
+    return bins * world.step_size <= 1 + _ROUNDING
 
 
 def _gap(clause: Bool[Array, "k m"], f: Float[Array, " k"]) -> Float[Array, " k"]:

@@ -5,7 +5,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from cumulant.worlds.episodes import PolicyMaker
-from cumulant.worlds.oracle import oracle_policy
+from cumulant.worlds.oracle import can_aim, oracle_policy
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.protocol import World
 from cumulant.worlds.spriteworld import Spriteworld
@@ -33,6 +33,11 @@ def restore(described: dict[str, Any]) -> World | None:
     return _KINDS[kind](**parameters) if isinstance(kind, str) and kind in _KINDS else None
 
 
-def oracle_of(world: World) -> tuple[World, PolicyMaker] | None:
-    """Who solves a world without learning, and the world as it must be seen for that; None where nobody does."""
-    return (world.fully_observed, oracle_policy) if isinstance(world, Spriteworld) else None
+def oracle_of(world: World, bins: int = 1) -> tuple[World, PolicyMaker] | None:
+    """Who solves a world without learning, and the world as it must be seen for that; None where nobody does.
+
+    Goals in `bins` bins may be too fine for it.
+    """
+    if not isinstance(world, Spriteworld) or not can_aim(world, bins):
+        return None
+    return world.fully_observed, oracle_policy
