@@ -137,7 +137,7 @@ def test_a_config_that_is_not_one_is_refused(small):
         ({"free_play": free_play | {"bins": 0}}, "bins must be at least 1"),
         ({"free_play": free_play | {"width": 2.5}}, "width"),  # of a wrong type, as type checkers say it too
         ({"free_play": free_play | {"depth": 100_000}}, "depth must be at most 64"),
-        ({"free_play": free_play | {"\x1b[2J": 1}}, r"unexpected keyword argument '\?\[2J'"),
+        ({"free_play": free_play | {"\x1b[2J": 1}}, "unexpected keyword argument"),
         ({"free_play": free_play | {"width": 16}}, "other arrays"),
     ]:
         (folder / "config.json").write_text(good)
