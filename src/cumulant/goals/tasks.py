@@ -145,6 +145,8 @@ def met(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, "c k"
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
     """The tasks' tables, stacked; the shorter ones padded with clauses that never hold."""
+    if not tasks:
+        raise ValueError("there are no tasks")
     clauses = max(len(task.clauses) for task in tasks)
     return jnp.stack([jnp.asarray(task.table(clauses)) for task in tasks])
 
