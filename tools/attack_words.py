@@ -273,7 +273,9 @@ class Writer:
         group = " and ".join(f"({' or '.join(spot() for _ in range(width + 1))})" for _ in range(times))
         denied = " and ".join(f"not ({spot()} and {spot()})" for _ in range(times))
         either = " or ".join(spot() for _ in range(8 * times))
-        chosen = self.rng.choice((group, denied, either, f"{group} and {group}", f"not ({either})", f"not ({denied})"))
+        pairs = " and ".join(f"({sprite} left or top)" for sprite in self.sprites[:6])  # as many as are allowed
+        phrases = (group, denied, either, pairs, f"{group} and {group}", f"not ({either})", f"not ({denied})")
+        chosen = self.rng.choice(phrases)
         return " and ".join([chosen] * self.rng.choice((1, 1, 1, max(1, LONG // len(chosen)))))
 
     def _spot(self) -> str:
