@@ -1,9 +1,16 @@
+import importlib.util
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cumulant.goals.language import MAX_CHARACTERS, LanguageError, parse
-from cumulant.goals.tasks import THIRDS
+from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, THIRDS, Task
+
+_spec = importlib.util.spec_from_file_location("attack_words", Path(__file__).parents[1] / "tools" / "attack_words.py")
+attack_words = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(attack_words)
 
 MEANINGS = {
     # the paper's examples
@@ -38,6 +45,15 @@ MEANINGS = {
     "square or circle left": "circle left or square left",
     "square left or right": "square not centre",
     "square not left and not top": "square not left and square not top",
+    # a `not` right before a place holds for every sprite; before a sprite or a parenthesis it is of the whole
+    "square and circle not left": "square not left and circle not left",
+    "square or circle not left": "square not left or circle not left",
+    "not (square and circle left)": "square not left or circle not left",
+    "not square and circle left": "square not left or circle not left",
+    "not (square or circle left)": "square not left and circle not left",
+    "not (square and circle not left)": "square left or circle left",
+    "square and circle not top left": "(square not top or square not left) and (circle not top or circle not left)",
+    "square and circle right and not top": "square right and square not top and circle right and circle not top",
     # other grids
     "square x 2,3/7 y 1/7": "square y 1/7 x 2,3/7",
     "square left or square not left": "agent anywhere",
@@ -68,6 +84,7 @@ def test_and_binds_closer_than_or():
         ("square left circle", "did not expect 'circle' here: expected 'and' or 'or'", "circle"),
         ("square left)", "did not expect ')'", ")"),
         ("and square left", "did not expect 'and'", "and"),
+        ("square x 1,2/3 x 2,3/3 x 1,3/3", "nothing is 'x 1,2/3 x 2,3/3' and 'x 1,3/3' at once", "x 1,3/3"),
         ("square x 8/7", "outside 1 to 7", "x 8/7"),
         ("square x 0/7", "outside 1 to 7", "x 0/7"),
         ("square x 1/0", "1 to 99 bins", "x 1/0"),
@@ -98,7 +115,8 @@ def test_an_error_quotes_the_word_and_points_at_it(phrase, message, culprit):
         ("square", "ends too early: say where"),
         ("square left and", "ends too early: name a sprite"),
         ("(square left", "a parenthesis is still open"),
-        ("square left " * 10_000, f"at most {MAX_CHARACTERS:,} are read"),
+        ("square left " * 10_000, "characters, and at most"),
+        ("square left or " * 1_000, f"more than {MAX_CHARACTERS:,} words"),
         ("(" * 900 + "square left" + ")" * 900, "nested more than"),
         ("not " * 400 + "square left", "nested more than"),
     ],
@@ -135,3 +153,42 @@ def test_any_text_ends_in_a_task_or_a_clear_error(text):
         assert error.pointed.startswith(str(error))
     else:
         assert parse(str(task)) == task
+
+
+@pytest.mark.parametrize("objects", [2, 8])
+def test_words_mean_what_was_meant_and_come_back_the_same(objects):
+    """A bounded part of what `tools/attack_words.py` looks for: hundreds of phrases rather than a million."""
+    findings = attack_words.Findings()
+    writer = attack_words.Writer(("agent", *attack_words.OBJECTS[:objects]), seed=0)
+    attack_words.attack(writer, 200, findings)
+    attack_words.compare(writer, 100, findings, also_reached=1)
+    assert not findings.wrong
+    assert findings.counts["truth: tasks"] > 70
+    assert min(findings.counts["truth: states inside"], findings.counts["truth: states outside"]) > 1000
+
+
+def test_the_longest_canonical_phrase_parses_back():
+    sprites = ("agent", *attack_words.OBJECTS)
+    names = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
+    most = 2**MAX_BINS - 1
+    # Alternatives that cannot be united: each leaves out other bins, of one digit if there are any left.
+    clauses = tuple(tuple(most - (1 << (i + c) % MAX_BINS) for i in range(len(names))) for c in range(MAX_CLAUSES))
+    task = Task(names, clauses, MAX_BINS)
+    assert len(task.clauses) == MAX_CLAUSES
+    assert parse(str(task), sprites) == task
+
+
+def test_sprites_may_be_called_anything_that_is_one_word_of_its_own():
+    sprites = ("a", "X", "Center1", "the", "x1", "Wagen")
+    for sprite in sprites:
+        task = parse(f"{sprite.upper()} not left and {sprite.lower()} top", sprites)
+        assert task.conditions() == [[(f"{sprite}_x", (1, 2)), (f"{sprite}_y", (2,))]]
+        assert parse(str(task), sprites) == task
+
+
+@pytest.mark.parametrize(
+    "sprites", [("left",), ("agent", "and"), ("red square",), ("a-b",), ("Star", "star"), ("",), ()]
+)
+def test_sprites_that_no_phrase_could_name_are_refused_by_name(sprites):
+    with pytest.raises(LanguageError, match="no phrase"):
+        parse("agent left", sprites)

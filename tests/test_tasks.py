@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cumulant.goals.clauses import TooComplex
 from cumulant.goals.language import parse
 from cumulant.goals.suites import CLASSES, count, sample, suite
-from cumulant.goals.tasks import Task, TooComplex, reached
+from cumulant.goals.tasks import Task, reached
 from cumulant.worlds.spriteworld import Spriteworld
 
 NAMES = ("agent_x", "agent_y", "square_x", "square_y")

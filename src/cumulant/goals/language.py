@@ -4,15 +4,18 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import islice
+from operator import and_
 from typing import Any, cast
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
+from cumulant.goals.clauses import MAX_CLAUSES, Clauses, TooComplex, packing
 from cumulant.goals.tasks import MAX_BINS, THIRDS, Task, describe, members
 
-MAX_CHARACTERS = 2000
+MAX_CHARACTERS = 2000  # that a person writes; a canonical phrase may be longer, and is read as well
 MAX_DEPTH = 50
 _LIKENESS = 0.7  # of a misspelt word and the one suggested, at least: a star is no square
 FILLER = frozenset("get move put bring the a to at in into of on towards side corner position region".split())
@@ -20,9 +23,12 @@ _LOGIC = {"and": "AND", "or": "OR", "not": "NOT", "(": "OPEN", ")": "CLOSE"}
 _AXES = {word: axis for axis, words in THIRDS.items() for word in words}
 _PLACES = frozenset(_AXES) | {"center", "anywhere"}
 _WORD = re.compile(r"[xy]\s*\d+(?:\s*,\s*\d+)*\s*/\s*\d+(?!\w)|[()]|[^\s(),.;:!?\"-]+", re.IGNORECASE)
+_NAME = re.compile(r"[^\s(),.;:!?\"-]+")
 _GRID = re.compile(r"([xy])([\d,\s]+)/\s*(\d+)", re.IGNORECASE)
 
 # A subject may be several sprites ("square and circle left"); a place without one repeats the last ("left or right").
+# A `not` right before a place belongs to it and holds for every sprite of the subject: "square and circle not left" is
+# neither. A `not` before a sprite or a parenthesis is of all that follows: "not (square and circle left)" is not both.
 _GRAMMAR = """
     ?start: either
     ?either: both (_OR both)*
@@ -73,9 +79,11 @@ def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -
     >>> print(cumulant.parse("get the square to the top left, and the circle not to the right"))
     square top left and circle not right
     """
-    if len(phrase) > MAX_CHARACTERS:
-        raise LanguageError(f"the phrase has {len(phrase):,} characters, and at most {MAX_CHARACTERS:,} are read")
-    words = list(_words(phrase, tuple(sprites)))
+    names = _names(tuple(sprites))
+    limit = _longest(tuple(sprites))
+    if len(phrase) > limit:
+        raise LanguageError(f"the phrase has {len(phrase):,} characters, and at most {limit:,} are read")
+    words = _words(phrase, names)
     if not words:
         raise LanguageError(f"the phrase names no goal: try '{sprites[-1]} top left'")
     _refuse_depth(words, phrase)
@@ -86,21 +94,52 @@ def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -
     return _Meaning(phrase, sprites, words).task(meaning)
 
 
-def _words(phrase: str, sprites: tuple[str, ...]) -> Iterator[Token]:
-    """The words that carry meaning, each with its kind and its place in the phrase."""
+@lru_cache(maxsize=64)
+def _names(sprites: tuple[str, ...]) -> dict[str, str]:
+    """What a phrase may call each sprite; refuses sprites that no phrase could name, or not one alone."""
+    names: dict[str, str] = {}
+    for sprite in sprites:
+        word = sprite.lower()
+        if word in _LOGIC or word in _PLACES or word in names or not _NAME.fullmatch(word):
+            raise LanguageError(f"no phrase can name the sprite {sprite!r}: a name is one word of its own")
+        names[word] = sprite
+    if not names:
+        raise LanguageError("no phrase means anything in a world without sprites")
+    return names
+
+
+@lru_cache(maxsize=64)
+def _longest(sprites: tuple[str, ...]) -> int:
+    """Characters that are read: as many as the longest canonical phrase has, so that each parses back."""
+    bins = range(1, MAX_BINS)  # all but one, and that of one digit
+    condition = [f"{sprite} {describe(axis, bins, MAX_BINS)} and " for sprite in sprites for axis in "xy"]
+    return max(MAX_CHARACTERS, MAX_CLAUSES * len("".join(condition)))
+
+
+def _words(phrase: str, names: dict[str, str]) -> list[Token]:
+    """The words that carry meaning, at most as many as a canonical phrase may have or a person may write."""
+    limit = max(MAX_CHARACTERS, MAX_CLAUSES * 2 * len(names) * len("sprite not place and".split()))
+    words = list(islice(_recognised(phrase, names), limit + 1))
+    if len(words) > limit:
+        raise LanguageError(f"the phrase has more than {limit:,} words, which are all that is read")
+    return words
+
+
+def _recognised(phrase: str, names: dict[str, str]) -> Iterator[Token]:
+    """Every word but filler, with its kind and its place in the phrase."""
     for match in _WORD.finditer(phrase):
         word, span = match[0].lower(), match.span()
-        if word in FILLER:
+        if word in names:
+            kind, word = "SPRITE", names[word]
+        elif word in FILLER:
             continue
-        if word in _LOGIC:
+        elif word in _LOGIC:
             kind = "_" + _LOGIC[word]
-        elif word in sprites:
-            kind = "SPRITE"
         elif word in _PLACES or _GRID.fullmatch(word):
-            kind = "WHERE"
+            kind, word = "WHERE", word.replace("center", "centre")
         else:
-            raise _unknown(word, phrase, span, sprites)
-        yield Token(kind, word.replace("center", "centre"), start_pos=span[0], end_pos=span[1])
+            raise _unknown(word, phrase, span, tuple(names.values()))
+        yield Token(kind, word, start_pos=span[0], end_pos=span[1])
 
 
 def _unknown(word: str, phrase: str, span: tuple[int, int], sprites: tuple[str, ...]) -> LanguageError:
@@ -158,20 +197,20 @@ class _Meaning:
         self.phrase = phrase
         self.bins = self._grid([word for word in words if word.type == "WHERE" and word != "anywhere"])
         self.coordinates = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
+        self.index = {name: i for i, name in enumerate(self.coordinates)}
+        self.packing = packing(len(self.coordinates), self.bins)
         self.subject: Tree | None = None
         self.contradiction = "no state can satisfy this goal"
 
     def task(self, meaning: Tree) -> Task:
         """The whole phrase's task."""
         try:
-            task = self._build(meaning, negate=False)
-        except LanguageError:
-            raise
-        except ValueError as error:  # more alternatives than anyone means
+            clauses = self._build(meaning, negate=False)
+        except TooComplex as error:
             raise LanguageError(str(error)) from None
-        if not task.possible:
+        if not clauses:
             raise LanguageError(f"this goal contradicts itself: {self.contradiction}")
-        return task
+        return Task(self.coordinates, self.packing.sorted(clauses), self.bins)
 
     def _grid(self, places: list[Token]) -> int:
         """A phrase speaks of thirds or of one number of bins, not of two grids at once."""
@@ -187,34 +226,34 @@ class _Meaning:
             bins = of
         return bins or 3
 
-    def _build(self, node: Tree, negate: bool) -> Task:
-        """The node's task, or its negation; negations are pushed inwards, so that each is taken of one condition."""
-        kind, children = node.data, node.children
+    def _build(self, node: Tree, negate: bool) -> Clauses:
+        """The node's clauses, or its negation's; negations are pushed inwards, so that each is of one condition."""
+        kind, children = node.data, cast(list[Tree], node.children)
         match kind:
+            case "negated" if children[0].data == "repeated":
+                return self._placed(children[0].children[0], True, negate)
             case "negated":
                 return self._build(children[0], not negate)
             case "placed":
-                self.subject = children[0]
-                return self._placed(children[1], negate)
+                self.subject, place = children
+                denied = place.data == "negated"
+                return self._placed(place.children[0] if denied else place, denied, negate)
             case "repeated":
-                return self._placed(children[0], negate)
+                return self._placed(children[0], False, negate)
         return self._combine((kind == "both") != negate, [self._build(child, negate) for child in children])
 
-    def _placed(self, place: Tree, negate: bool) -> Task:
-        """The last named subject in a place."""
-        kind, children = place.data, cast(list[Any], place.children)
-        if kind == "negated":
-            return self._placed(children[0], not negate)
+    def _placed(self, place: Any, denied: bool, negate: bool) -> Clauses:
+        """The last named subject in a place, or each of its sprites elsewhere; or the negation of that."""
         if self.subject is None:
-            message = f"which sprite goes {str(children[0])!r}? Name it first"
-            raise LanguageError(message, self.phrase, _span(children[0]))
-        allowed = self._place(children)
-        tasks = []
-        for name in self.subject.children:
-            conditions = {f"{name}_{axis}": bins for axis, bins in allowed.items()}
-            task = Task.where(self.coordinates, conditions, self.bins)
-            tasks.append(~task if negate else task)
-        return self._combine((self.subject.data != "either_of") != negate, tasks)
+            message = f"which sprite goes {str(place.children[0])!r}? Name it first"
+            raise LanguageError(message, self.phrase, _span(place.children[0]))
+        allowed = {axis: sum(1 << b for b in bins) for axis, bins in self._place(place.children).items()}
+        condition = self.packing.denial if denied != negate else self.packing.conjunction
+        parts = [
+            condition({self.index[f"{sprite}_{axis}"]: mask for axis, mask in allowed.items()})
+            for sprite in self.subject.children
+        ]
+        return self._combine((self.subject.data != "either_of") != negate, parts)
 
     def _place(self, words: list[Token]) -> dict[str, set[int]]:
         """The bins that a run of places allows on each axis. Beside a word of its own axis, centre or middle means
@@ -240,24 +279,25 @@ class _Meaning:
             earlier = allowed.setdefault(axis, bins)
             allowed[axis] = earlier & bins
             if not allowed[axis]:
-                other = next(w for w, a, b in meant if a == axis and not b & bins)
+                others = [w for w, a, b in meant if a == axis and w is not word]
+                other = next((w for w, a, b in meant if a == axis and not b & bins), " ".join(others))
                 message = f"this goal contradicts itself: nothing is {str(other)!r} and {str(word)!r} at once"
                 raise LanguageError(message, self.phrase, _span(word))
         return allowed
 
-    def _combine(self, conjunction: bool, tasks: list[Task]) -> Task:
+    def _combine(self, conjunction: bool, parts: list[Clauses]) -> Clauses:
         if not conjunction:
-            return Task(self.coordinates, tuple(c for task in tasks for c in task.clauses), self.bins)
-        return reduce(self._both, tasks)
+            return self.packing.either(clause for part in parts for clause in part)
+        return reduce(self._both, parts)
 
-    def _both(self, first: Task, second: Task) -> Task:
-        both = first & second
-        if first.possible and second.possible and not both.possible:
-            pairs = zip(self.coordinates, first.clauses[0], second.clauses[0], strict=True)
-            name, *masks = next((name, a, b) for name, a, b in pairs if not a & b)
+    def _both(self, first: Clauses, second: Clauses) -> Clauses:
+        both = self.packing.both(first, second)
+        if first and second and not both:
+            masks = zip(*(self.packing.sorted(clauses)[0] for clauses in (first, second)), strict=True)
+            name, wishes = next(found for found in zip(self.coordinates, masks, strict=True) if not and_(*found[1]))
             sprite, _, axis = name.rpartition("_")
-            wishes = " and ".join(describe(axis, bins, self.bins) for bins in map(members, masks))
-            self.contradiction = f"the {sprite} cannot be {wishes} at once"
+            described = " and ".join(describe(axis, members(wish), self.bins) for wish in wishes)
+            self.contradiction = f"the {sprite} cannot be {described} at once"
         return both
 
 

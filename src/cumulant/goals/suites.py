@@ -4,8 +4,9 @@ from math import comb
 
 import numpy as np
 
-from cumulant.goals.tasks import Task
+from cumulant.goals.tasks import Task, checked_bins
 
+MAX_TASKS = 1_000_000  # of a class, or goals in all
 CLASSES = (
     "agent_easy",
     "agent_hard",
@@ -30,6 +31,7 @@ def count(name: str, objects: int, bins: int = 3) -> int:
 
 def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int = 3) -> Task:
     """One task of a class. The first two coordinates are the agent's, each later pair an object's; never impossible."""
+    bins = checked_bins(bins)
     sprites = [c.rpartition("_")[0] for c in coordinates[::2]]
     if not count(name, len(sprites) - 1, bins):
         raise ValueError(f"a task of class {name} needs more objects than {', '.join(sprites[1:])}")
@@ -63,6 +65,8 @@ def suite(
     >>> print(len(tasks), tasks["conjunction"][0])
     7 square top left and circle middle centre
     """
+    bins = checked_bins(bins)
+    _check_number(tasks_per_class)
     tasks = {}
     for index, name in enumerate(CLASSES):
         rng = np.random.default_rng([seed, index])
@@ -76,8 +80,15 @@ def suite(
 
 def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
     """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
+    bins = checked_bins(bins)
+    _check_number(number)
     choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
     return tuple(
         Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
         for row in choices
     )
+
+
+def _check_number(tasks: int) -> None:
+    if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
+        raise ValueError(f"the tasks of a class are 1 to {MAX_TASKS:,}, but got {tasks}")

@@ -12,17 +12,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from cumulant.goals.bins import bin_index
+from cumulant.goals.clauses import MAX_CLAUSES, Clause, Clauses, Packing, packing
 
 THIRDS = {"x": ("left", "centre", "right"), "y": ("bottom", "middle", "top")}
 MAX_BINS = 99
-MAX_CLAUSES = 64  # far beyond what a person means by a phrase; keeps the algebra instant
 
-Clause = tuple[int, ...]  # for each coordinate, its allowed bins as a bit mask
 Condition = tuple[str, tuple[int, ...]]  # a coordinate's name and its allowed bins
-
-
-class TooComplex(ValueError):
-    """The normal form would need more than MAX_CLAUSES clauses."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +38,21 @@ class Task:
 
     def __post_init__(self) -> None:
         """Bring the clauses into normal form."""
-        if not 1 <= self.bins <= MAX_BINS:
-            raise ValueError(f"a task has 1 to {MAX_BINS} bins, but got {self.bins}")
-        object.__setattr__(self, "clauses", _normal_form(self.clauses, self.bins))
+        object.__setattr__(self, "bins", checked_bins(self.bins))
+        if not all(len(clause) == len(self.coordinates) for clause in self.clauses):
+            raise ValueError(f"a clause has a mask for each of {', '.join(self.coordinates)}")
+        if not all(0 <= mask < 1 << self.bins for clause in self.clauses for mask in clause):
+            raise ValueError(f"a mask of {self.bins} bins is 0 to {2**self.bins - 1}")
+        object.__setattr__(self, "clauses", self._packing.sorted(self._packing.either(self._packed())))
 
     @classmethod
     def where(cls, coordinates: tuple[str, ...], allowed: Mapping[str, Iterable[int]], bins: int = 3) -> "Task":
         """The conjunction of conditions, each a coordinate's name with the bins it may lie in."""
-        masks = {name: sum(1 << int(b) for b in set(values)) for name, values in allowed.items()}
-        for name, mask in masks.items():
-            if name not in coordinates:
-                raise ValueError(f"unknown coordinate {name!r}: choose from {', '.join(coordinates)}")
-            if mask >= 1 << bins:
-                raise ValueError(f"{name} has bins 0 to {bins - 1}, but got {mask.bit_length() - 1}")
+        bins = checked_bins(bins)
+        masks = {name: _mask(name, values, bins) for name, values in allowed.items()}
+        unknown = next((name for name in masks if name not in coordinates), None)
+        if unknown is not None:
+            raise ValueError(f"unknown coordinate {unknown!r}: choose from {', '.join(coordinates)}")
         return cls(coordinates, (tuple(masks.get(name, 2**bins - 1) for name in coordinates),), bins)
 
     @property
@@ -73,8 +70,7 @@ class Task:
 
     def __and__(self, other: "Task") -> "Task":
         """Both goals at once."""
-        pairs = ((c, d) for c in self.clauses for d in self._on_same_grid(other).clauses)
-        return Task(self.coordinates, tuple({tuple(a & b for a, b in zip(*p, strict=True)) for p in pairs}), self.bins)
+        return self._of(self._packing.both(self._packed(), self._on_same_grid(other)._packed()))
 
     def __or__(self, other: "Task") -> "Task":
         """Either goal."""
@@ -82,12 +78,17 @@ class Task:
 
     def __invert__(self) -> "Task":
         """Every state that misses the goal: each clause must fail in at least one of its coordinates."""
-        result = Task.where(self.coordinates, {}, self.bins)
-        for clause in self.conditions():
-            misses = [{name: set(range(self.bins)) - set(allowed)} for name, allowed in clause]
-            clauses = [Task.where(self.coordinates, miss, self.bins).clauses[0] for miss in misses]
-            result &= Task(self.coordinates, tuple(clauses), self.bins)
-        return result
+        return self._of(self._packing.neither(self._packed()))
+
+    @property
+    def _packing(self) -> Packing:
+        return packing(len(self.coordinates), self.bins)
+
+    def _packed(self) -> Clauses:
+        return frozenset(map(self._packing.pack, self.clauses))
+
+    def _of(self, clauses: Clauses) -> "Task":
+        return Task(self.coordinates, self._packing.sorted(clauses), self.bins)
 
     def _on_same_grid(self, other: "Task") -> "Task":
         if (self.coordinates, self.bins) != (other.coordinates, other.bins):
@@ -96,6 +97,8 @@ class Task:
 
     def table(self, clauses: int = 0) -> Bool[np.ndarray, "c k m"]:
         """Which bins each clause allows: [clauses, k, bins]; padded up to `clauses` with clauses that never hold."""
+        if not 0 <= clauses <= MAX_CLAUSES:
+            raise ValueError(f"a task has at most {MAX_CLAUSES} clauses, but got {clauses}")
         shape = (max(clauses, len(self.clauses)), len(self.coordinates), self.bins)
         table = np.zeros(shape, bool)
         for row, clause in zip(table, self.clauses, strict=False):
@@ -142,6 +145,8 @@ def met(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, "c k"
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
     """The tasks' tables, stacked; the shorter ones padded with clauses that never hold."""
+    if not tasks:
+        raise ValueError("there are no tasks")
     clauses = max(len(task.clauses) for task in tasks)
     return jnp.stack([jnp.asarray(task.table(clauses)) for task in tasks])
 
@@ -161,35 +166,18 @@ def describe(axis: str, allowed: Iterable[int], bins: int) -> str:
     return {1: " ".join(words), 2: f"not {' '.join(missing)}", 3: "anywhere"}[len(words)]
 
 
-def _normal_form(clauses: Iterable[Clause], bins: int) -> tuple[Clause, ...]:
-    """No clause is empty, none lies inside another, no two differ in one coordinate alone; sorted."""
-    current = {clause for clause in clauses if all(clause)}
-    while True:
-        merged = _merge(current)
-        if len(merged) > 4 * MAX_CLAUSES:
-            raise TooComplex(f"this goal has more than {MAX_CLAUSES} alternatives: say it more simply")
-        simpler = _absorb(merged, bins)
-        if simpler == current:
-            break
-        current = simpler
-    if len(current) > MAX_CLAUSES:
-        raise TooComplex(f"this goal has more than {MAX_CLAUSES} alternatives: say it more simply")
-    return tuple(sorted(current))
+def checked_bins(bins: int) -> int:
+    """A number of bins that tasks may have; any other is refused by name, before anything grows with it."""
+    if not isinstance(bins, int | np.integer) or not 1 <= bins <= MAX_BINS:
+        raise ValueError(f"a task has 1 to {MAX_BINS} bins, but got {bins}")
+    return int(bins)
 
 
-def _merge(clauses: set[Clause]) -> set[Clause]:
-    """Unite clauses that differ in one coordinate alone."""
-    width = len(next(iter(clauses), ()))
-    for i in range(width):
-        united: dict[Clause, int] = {}
-        for clause in clauses:
-            rest = (*clause[:i], *clause[i + 1 :])
-            united[rest] = united.get(rest, 0) | clause[i]
-        clauses = {(*rest[:i], mask, *rest[i:]) for rest, mask in united.items()}
-    return clauses
-
-
-def _absorb(clauses: set[Clause], bins: int) -> set[Clause]:
-    """Drop every clause that another contains."""
-    packed = {sum(mask << i * bins for i, mask in enumerate(clause)): clause for clause in clauses}
-    return {clause for bits, clause in packed.items() if not any(bits & o == bits != o for o in packed)}
+def _mask(name: str, allowed: Iterable[int], bins: int) -> int:
+    """A coordinate's allowed bins as a bit mask."""
+    mask = 0
+    for b in allowed:
+        if not 0 <= int(b) < bins:
+            raise ValueError(f"{name} has bins 0 to {bins - 1}, but got {b}")
+        mask |= 1 << int(b)
+    return mask

@@ -27,3 +27,17 @@ def weights(
 def padded(w: Float[Array, "c k m"], clauses: int) -> Float[Array, "clauses k m"]:
     """More clauses, which never hold, so that goals of different lengths fit into one array or one program."""
     return jnp.concatenate([w, jnp.full((clauses - len(w), *w.shape[1:]), -1.0)])
+
+
+def unit(largest: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """The power of two at or below a magnitude, 1 for 0: what it is in units of it is exact, and between 1 and 2."""
+    exponent = jnp.frexp(largest)[1]
+    return jnp.where(largest > 0, jnp.ldexp(jnp.ones_like(largest), exponent - 1), 1.0)
+
+
+def in_units(w: Float[Array, "c k m"]) -> Float[Array, "c k m"]:
+    """The same goal with weights of ordinary size, whatever its reward was counted in.
+
+    Only weights above 0 say how large a goal's are: clauses that never hold are -1 beside any others.
+    """
+    return w / unit(jnp.maximum(w.max(), 0))

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cumulant.features.coordinates import Features, resolution_of
 from cumulant.freeplay.networks import Network
 from cumulant.goals.bins import phi
+from cumulant.goals.weights import in_units
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 
@@ -22,7 +23,7 @@ _CLOSER = 1e-3  # by which a value must rise to count as coming closer, where 1 
 _PATIENCE = 8  # steps without coming closer after which a feature is given up
 _SHAKES = 4  # random actions where nothing else is left to try
 _SURE_SHARE = 1 / 2  # of a bin, at least, in which features in doubt count as lying in it
-_TINY = 1e-6  # keeps a clause without wishes from dividing by zero
+_TINY = 1e-6  # of a goal's largest weight: keeps a clause without wishes from dividing by zero
 
 
 def gpe(
@@ -54,6 +55,7 @@ def own_values(psi: Float[Array, "k m *cumulants a"], w: Float[Array, "c k m"]) 
 
 def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) -> Policy:
     """The paper's: in every state the action that is best under the best of all policies."""
+    w = in_units(w)
 
     def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
         f = features(obs)
@@ -107,6 +109,7 @@ def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"]
     The theorem's proof pictures GPI so: it persistently pursues the unachieved feature that is easiest to achieve.
     Plain GPI chooses anew in every state, and can go round in circles where two features are in each other's way.
     """
+    w = in_units(w)
     conditions = w.max(axis=2) > 0  # [c, k]
     highest = jnp.maximum(w.max(axis=2), _TINY)
     resolution = doubt(features, w.shape[2])

@@ -15,11 +15,13 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from cumulant.features.coordinates import feature_count
 from cumulant.goals.bins import bin_index
+from cumulant.goals.weights import unit
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.linear_systems import cholesky, solve, solve_lower, solve_upper
 from cumulant.worlds.episodes import Reward, over_tasks, play_from, random_policy, reward_of
 from cumulant.worlds.protocol import World, never
 
+MAX_BUDGET = 100_000_000  # labelled steps: more than any experiment takes, and what a large machine can hold
 _WORLDS = 10  # copies that collect side by side
 _SEGMENT = 25  # steps for which a copy pursues one goal
 _AT_ONCE = _WORLDS * _SEGMENT  # observations that are looked at together
@@ -33,12 +35,16 @@ class Labelled(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """What the steps so far say of w, as sums: all that Bayesian linear regression needs."""
+    """What the steps so far say of w, as sums: all that Bayesian linear regression needs.
+
+    Rewards are counted in units of the largest so far, so that none is too small or too large to be squared.
+    """
 
     squares: Float[Array, "d d"]  # Σ φ φᵀ
     products: Float[Array, " d"]  # Σ φ r
     energy: Float[Array, ""]  # Σ r²
     steps: Float[Array, ""]
+    largest: Float[Array, ""]  # |r| so far
 
 
 def collect_labelled(
@@ -49,12 +55,15 @@ def collect_labelled(
     length = min(_SEGMENT, world.max_steps)
     per_episode = world.max_steps // length
 
+    def label(state: PyTree) -> Float[Array, ""]:
+        return jnp.asarray(reward(state), float)  # rewards may be whole numbers, or true and false
+
     def pursue(w: Float[Array, "k m"], state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, Labelled]:
         policy = random_policy(world) if random else skills(world, w[None])
         states = play_from(world, policy, never, state, key, length).states
         seen = jax.tree.map(lambda leaf: leaf[:-1], states)
         f = jax.vmap(lambda state: skills.features(world.observe(state)))(seen)
-        return jax.tree.map(lambda leaf: leaf[-1], states), Labelled(bin_index(f, bins), jax.vmap(reward)(seen))
+        return jax.tree.map(lambda leaf: leaf[-1], states), Labelled(bin_index(f, bins), jax.vmap(label)(seen))
 
     def segment(carry: tuple[PyTree, _Evidence], x: tuple[Array, PRNGKeyArray]) -> tuple[PyTree, Labelled]:
         (states, evidence), (index, key) = carry, x
@@ -69,7 +78,7 @@ def collect_labelled(
     segments = -(-budget // (_WORLDS * length))
     key_start, key_segments = jax.random.split(key)
     first = jax.vmap(world.reset)(jax.random.split(key_start, _WORLDS))
-    nothing = _Evidence(jnp.zeros((k * bins, k * bins)), jnp.zeros(k * bins), jnp.zeros(()), jnp.zeros(()))
+    nothing = _Evidence(jnp.zeros((k * bins, k * bins)), jnp.zeros(k * bins), *jnp.zeros(3))
     xs = (jnp.arange(segments), jax.random.split(key_segments, segments))
     _, labelled = jax.lax.scan(segment, (first, nothing), xs)
     return Labelled(labelled.bins.reshape(-1, k)[:budget], labelled.reward.reshape(-1)[:budget])
@@ -84,10 +93,58 @@ def learn(
     budgets: tuple[int, ...],
     paper: bool = False,
 ) -> Float[Array, "budgets k m"]:
-    """Weights from the first steps of one collection, as many as each budget says; `paper` is the paper's own way."""
+    """Weights from the first steps of one collection, as many as each budget says; `paper` is the paper's own way.
+
+    A reward that is not one finite number raises ValueError. Within JAX's transformations no value can be looked at,
+    and a reward that is not finite gives weights that are not.
+    """
+    for budget in budgets:
+        check_budget(budget)
+    _check_reward(world, reward)
+
+    @eqx.filter_jit  # anew for every call: what a reward refers to may have changed since the last
+    def learnt(skills: Gpi, key: PRNGKeyArray) -> tuple[Array, Array]:
+        return _learn(world, skills, bins, reward, key, budgets, paper)
+
+    w, bad = learnt(skills, key)
+    if not isinstance(bad, jax.core.Tracer) and bad:
+        raise ValueError(f"the reward is not finite: it was NaN or infinite in {bad:,} of {max(budgets):,} states")
+    return w
+
+
+def check_budget(budget: int) -> None:
+    """Refuse what is no number of labelled steps, before anything is collected."""
+    if not isinstance(budget, int) or budget < 1:
+        raise ValueError(f"a budget is at least 1 labelled step, but is {budget}")
+    if budget > MAX_BUDGET:
+        raise ValueError(f"a budget is at most {MAX_BUDGET:,} labelled steps, but is {budget:,}")
+
+
+def _check_reward(world: World, reward: Reward) -> None:
+    """Refuse what is no reward: it takes a state and gives one number."""
+    given = jax.eval_shape(lambda key: reward(world.reset(key)), jax.random.key(0))
+    number = isinstance(given, jax.ShapeDtypeStruct) and any(
+        jnp.issubdtype(given.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool)
+    )
+    if not number or given.shape != ():
+        said = f"{given.dtype}{list(given.shape)}" if isinstance(given, jax.ShapeDtypeStruct) else repr(given)
+        raise ValueError(f"a reward is one number for each state, but this one gives {said}")
+
+
+def _learn(
+    world: World,
+    skills: Gpi,
+    bins: int,
+    reward: Reward,
+    key: PRNGKeyArray,
+    budgets: tuple[int, ...],
+    paper: bool,
+) -> tuple[Float[Array, "budgets k m"], Int[Array, ""]]:
+    """The weights, and how many rewards were not finite."""
     steps = collect_labelled(world, skills, bins, reward, key, max(budgets), random=paper)
     first = [jax.tree.map(lambda leaf, n=n: leaf[:n], steps) for n in budgets]
-    return jnp.stack([least_squares(s, bins)[0] if paper else fit(s, bins) for s in first])
+    w = jnp.stack([least_squares(s, bins)[0] if paper else fit(s, bins) for s in first])
+    return w, (~jnp.isfinite(steps.reward)).sum()
 
 
 @eqx.filter_jit
@@ -103,18 +160,22 @@ def learn_tasks(
     """The same for many tasks, each a reward of 1 where it holds."""
 
     def one(table: Bool[Array, "c k b"], key: PRNGKeyArray) -> Float[Array, "budgets d m"]:
-        return learn(world, skills, bins, reward_of(world, table), key, budgets, paper)
+        return _learn(world, skills, bins, reward_of(world, table), key, budgets, paper)[0]
 
     return over_tasks(world, one, (tables, keys), _AT_ONCE)
 
 
 def _add(evidence: _Evidence, new: Labelled, bins: int) -> _Evidence:
     phi = _design(new, bins)
+    largest = jnp.maximum(evidence.largest, jnp.abs(new.reward).max())
+    reward = new.reward / unit(largest)
+    shrunk = jnp.where(evidence.largest > 0, unit(evidence.largest) / unit(largest), 1.0)
     return _Evidence(
         evidence.squares + phi.T @ phi,
-        evidence.products + phi.T @ new.reward,
-        evidence.energy + (new.reward**2).sum(),
+        shrunk * evidence.products + phi.T @ reward,
+        shrunk**2 * evidence.energy + (reward**2).sum(),
         evidence.steps + len(phi),
+        largest,
     )
 
 
@@ -138,6 +199,18 @@ def _goal(evidence: _Evidence, k: int, bins: int, copy: Int[Array, ""], key: PRN
 
 def least_squares(labelled: Labelled, bins: int, kept: Bool[Array, " k"] | None = None) -> tuple[Array, Array]:
     """The paper's fit, on the kept features: w [k, m] and the squared error that it leaves []."""
+    labelled, scale = _in_units(labelled)
+    w, error = _least_squares(labelled, bins, kept)
+    return scale * w, scale * (scale * error)  # twice: the square alone could be infinite
+
+
+def _in_units(labelled: Labelled) -> tuple[Labelled, Float[Array, ""]]:
+    """The steps with rewards of ordinary size, none too small or too large to be squared, and the unit they are in."""
+    scale = unit(jnp.abs(labelled.reward).max())
+    return labelled._replace(reward=labelled.reward / scale), scale
+
+
+def _least_squares(labelled: Labelled, bins: int, kept: Bool[Array, " k"] | None = None) -> tuple[Array, Array]:
     k = labelled.bins.shape[1]
     mask = jnp.repeat(jnp.ones(k, bool) if kept is None else kept, bins).astype(jnp.float32)
     phi = _design(labelled, bins) * mask
@@ -153,18 +226,19 @@ def fit(labelled: Labelled, bins: int) -> Float[Array, "k m"]:
     was brought, there the agent stands. Least squares then gives weight to both. So two sparse models compete, a sum
     over few features and a conjunction of few, each a w, and the one that explains the reward better is taken.
     """
+    labelled, scale = _in_units(labelled)
     additive, additive_error = _sparse_sum(labelled, bins)
     conjunctive, conjunctive_error = _sparse_conjunction(labelled, bins)
     w = jnp.where(conjunctive_error <= additive_error, conjunctive, additive)
-    return w - w.min(axis=1, keepdims=True)
+    return scale * (w - w.min(axis=1, keepdims=True))
 
 
 def _sparse_sum(labelled: Labelled, bins: int, least: float = 0.1) -> tuple[Array, Array]:
     """Least squares on the features whose removal would cost at least a part `least` of the costliest removal."""
     k = labelled.bins.shape[1]
-    cost = jax.vmap(lambda i: least_squares(labelled, bins, jnp.arange(k) != i)[1])(jnp.arange(k))
-    cost -= least_squares(labelled, bins)[1]
-    return least_squares(labelled, bins, cost >= least * cost.max())
+    cost = jax.vmap(lambda i: _least_squares(labelled, bins, jnp.arange(k) != i)[1])(jnp.arange(k))
+    cost -= _least_squares(labelled, bins)[1]
+    return _least_squares(labelled, bins, cost >= least * cost.max())
 
 
 def _sparse_conjunction(labelled: Labelled, bins: int, tolerance: float = 0.01) -> tuple[Array, Array]:

@@ -40,6 +40,7 @@ from cumulant.worlds.protocol import World
 
 FORMAT = 2
 _READ = (1, 2)  # formats; the first is of version 0.1
+_MAX_EPISODES = 10_000_000  # of a task
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -148,20 +149,17 @@ class Library:
     def learn_reward(
         self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False
     ) -> Float[Array, "1 d m"]:
-        """Weights from `budget` labelled steps of a reward function of the state; `paper` is the paper's own way."""
-        _check_budget(budget)
+        """Weights from `budget` labelled steps of a reward function of the state; `paper` is the paper's own way.
 
-        @eqx.filter_jit  # anew for every call: what a reward refers to may have changed since the last
-        def learnt(skills: Gpi, key: PRNGKeyArray) -> Float[Array, "1 d m"]:
-            return inference.learn(self.world, skills, self.config.bins, reward, key, (budget,), paper)
-
-        return learnt(self.gpi(), key)
+        The reward may be of any scale. Raises ValueError if it is not one finite number in every state that was seen.
+        """
+        return inference.learn(self.world, self.gpi(), self.config.bins, reward, key, (budget,), paper)
 
     def learn_tasks(
         self, tasks: Sequence[Task], key: PRNGKeyArray, budget: int, paper: bool = False
     ) -> Float[Array, "tasks 1 d m"]:
         """The same for every task by itself: its reward is 1 where it holds. What its words say is not told."""
-        _check_budget(budget)
+        inference.check_budget(budget)
         keys = jax.random.split(key, len(tasks))
         return inference.learn_tasks(self.world, self.gpi(), self.config.bins, tables_of(tasks), keys, (budget,), paper)
 
@@ -169,6 +167,8 @@ class Library:
         self, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int, committed: bool = True
     ) -> dict[str, Success]:
         """Zero-shot success by class of tasks."""
+        if not isinstance(episodes, int) or not 1 <= episodes <= _MAX_EPISODES:
+            raise ValueError(f"the episodes of a task are 1 to {_MAX_EPISODES:,}, but got {episodes}")
         everything = [task for group in tasks.values() for task in group]
         guides = self.weights_of_all(tables_of(everything))
         return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)
@@ -286,8 +286,3 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
             f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
         )
     return given
-
-
-def _check_budget(budget: int) -> None:
-    if budget < 1:
-        raise ValueError(f"a budget is at least 1 labelled step, but is {budget}")
