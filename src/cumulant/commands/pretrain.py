@@ -1,6 +1,5 @@
 """`cumulant pretrain`."""
 
-import shutil
 import signal
 import sys
 from dataclasses import dataclass
@@ -51,22 +50,20 @@ class Pretrain:
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
         from cumulant.commands.progress import Reporter
-        from cumulant.freeplay.checkpoints import holds_a_run
+        from cumulant.freeplay.checkpoints import holds_a_run, was_begun
         from cumulant.freeplay.runs import Diverged
-        from cumulant.storage import Unreadable
+        from cumulant.storage import Unreadable, Unwritable
         from cumulant.transfer.pretraining import pretrain
 
+        if self.resume and self.force:
+            raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
+        if self.resume and not was_begun(self.out):
+            raise BadInput(f"{self.out} holds no run: there is nothing to resume")
         world, features = self._world_and_features()
         key_of(self.seed)
         if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-        if (self.out / "config.json").exists() and self.resume:
-            raise BadInput(f"{self.out} holds a finished run: there is nothing to resume")
         usable_folder(self.out)
-        if self.force:
-            for name in ("config.json", "weights.safetensors", "metrics.jsonl"):
-                (self.out / name).unlink(missing_ok=True)
-            shutil.rmtree(self.out / "checkpoints", ignore_errors=True)
         stop, updates = _Interrupt(), self.settings.updates
         reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
         try:
@@ -81,8 +78,9 @@ class Pretrain:
                     reporter,
                     stop.requested,
                     self.checkpoint_seconds,
+                    self.force,
                 )
-        except (Diverged, Unreadable, ValueError, ModuleNotFoundError) as error:
+        except (Diverged, Unreadable, Unwritable, ValueError, ModuleNotFoundError) as error:
             raise BadInput(str(error)) from None
         if library is None:
             print(f"stopped and saved: go on with the same command and --resume (in {self.out})", file=sys.stderr)
