@@ -1,6 +1,5 @@
 """From a world to a library: free play, alone or several seeds in step, with what it takes to judge and keep it."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -98,7 +97,7 @@ def _prepare(out: Path, features: Features, resume: bool, force: bool) -> None:
     """Have a folder ready for a run: empty, or with what is to be resumed; and with the encoder, if there is one."""
     if force:
         checkpoints.clear(out)
-        shutil.rmtree(encoder_folder(out), ignore_errors=True)
+        checkpoints.discard(encoder_folder(out))
     if checkpoints.holds_a_run(out) and not resume:
         raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
     found = checkpoints.finished(out)
