@@ -510,7 +510,7 @@ def real(command: str, place: Path, at_steps: int, moments: int, seed: int) -> d
         check_unmixed(out)
         end()
     killed = 0
-    for _ in range(moments):
+    while killed < moments:
         killed += run(after=chosen.uniform(0, seconds)) == -signal.SIGKILL
         check_unmixed(out)
         if is_whole(out) or chosen.random() < 0.5:  # or it is killed again
