@@ -66,20 +66,6 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(whole, tmp_path)
     assert before.name < newest.name
 
 
-def test_a_run_killed_between_its_last_checkpoint_and_its_library_is_finished_by_resuming(whole, tmp_path, monkeypatch):
-    def killed(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Library, "save", killed)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(WORLD, TINY, 5, tmp_path, checkpoint_every=0.0)
-    monkeypatch.undo()
-    assert (tmp_path / "checkpoints" / f"{TINY.updates:09d}").exists()
-    resumed = pretrain(WORLD, TINY, 5, tmp_path, resume=True)
-    assert eqx.tree_equal(resumed.network, whole[1])
-    assert eqx.tree_equal(resumed.network, Library.load(tmp_path).network)
-
-
 def test_if_no_checkpoint_can_be_read_nothing_is_done(tmp_path):
     pretrain(WORLD, TINY, 5, tmp_path, should_stop=stop_after(2))
     for path in (tmp_path / "checkpoints").iterdir():

@@ -90,7 +90,8 @@ def check_writable(path: Path) -> Path:
 
 
 def _is_virtual(target: Path) -> bool:
-    return any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
+    virtual = any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
+    return virtual and not target.is_relative_to("/dev/shm")  # which is memory, for files
 
 
 def sync_folder(folder: Path) -> None:

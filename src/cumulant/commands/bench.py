@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import OBJECTS, BadInput, at_least, world_of
+from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, world_of
 from cumulant.commands.output import print_json
 
 
@@ -22,8 +22,8 @@ class Bench:
     objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
     batch: int | None = None  # Worlds, frames or transitions at once; by default what suits the device.
     size: int = 64  # Pixels along a frame's side.
-    no_peer: bool = False  # Leave out the original, which the extra `peers` installs.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    no_peer: Flag = False  # Leave out the original, which the extra `peers` installs.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Measure, and tell how far the limit is."""

@@ -118,7 +118,6 @@ def _read_command(argv: Sequence[str]) -> Any:
                 prog="cumulant",
                 description=_DESCRIPTION,
                 args=argv,
-                config=(tyro.conf.FlagCreatePairsOff,),
             )
     except SystemExit as stop:
         if not stop.code:

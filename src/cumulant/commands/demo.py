@@ -6,7 +6,7 @@ from typing import Any
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, usable_files
+from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryOptions, at_least, key_of, usable_files
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 _PHRASES = (
@@ -31,7 +31,7 @@ class Demo:
     using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     episodes: int = 200  # Episodes per phrase behind the table.
     seed: int = 0  # Starts of the episodes.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Solve, draw, tell."""

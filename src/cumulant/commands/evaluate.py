@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cumulant.commands.inputs import OBJECTS, BadInput, at_least, key_of, library_in, world_of
+from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, library_in, world_of
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class Evaluate:
     tasks_per_class: int = 3  # Different tasks from each class; of coverage, goals in all.
     seed: int = 0  # Of the tasks and of the starts.
     few_shot: int = 0  # Also learn each task's reward from so many labelled steps.
-    paper_few_shot: bool = False  # Few-shot the paper's way: random behaviour and least squares.
+    paper_few_shot: Flag = False  # Few-shot the paper's way: random behaviour and least squares.
     gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
     objects: tuple[str, ...] | None = None  # No library: the oracle and random play alone, in a world of these objects.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Play every task."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import OBJECTS, world_of
+from cumulant.commands.inputs import OBJECTS, Flag, world_of
 from cumulant.commands.output import print_json
 
 
@@ -17,7 +17,7 @@ class Explain:
 
     phrase: Positional[str]  # The goal, in words.
     objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Parse, and say what it means."""

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tyro.conf import FlagCreatePairsOff
+
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
     from cumulant.worlds.spriteworld import Spriteworld
 
+Flag = FlagCreatePairsOff[bool]  # an option that is given or not, and has no opposite
 OBJECTS = ("square", "circle")
 _LEARNT = "learnt:"
 _TRIED = 64  # states on which a reward is tried before it is used

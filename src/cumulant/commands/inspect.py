@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.inputs import SHIPPED, LibraryOptions, at_least, key_of, usable_files
+from cumulant.commands.inputs import SHIPPED, Flag, LibraryOptions, at_least, key_of, usable_files
 from cumulant.commands.output import print_json, print_table
 
 _MOVED = 0.05  # a feature that moves further under another's policies is not independent of it
@@ -20,7 +20,7 @@ class Inspect:
     out: Path = Path("inspect")  # Folder for audit.png and audit.json.
     starts: int = 200  # Random starts from which every policy is played.
     seed: int = 0  # Of the starts.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Play every policy, compare, draw."""

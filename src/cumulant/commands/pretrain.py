@@ -1,6 +1,5 @@
 """`cumulant pretrain`."""
 
-import shutil
 import signal
 import sys
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from tyro.conf import OmitArgPrefixes
 from cumulant.commands.inputs import (
     OBJECTS,
     BadInput,
+    Flag,
     features_named,
     key_of,
     learnt_folder,
@@ -41,32 +41,30 @@ class Pretrain:
     seed: int = 0  # Of everything random.
     objects: tuple[str, ...] | None = None  # The world's objects, topmost first; by default a square and a circle.
     features: str = "true"  # Or learnt:FOLDER, entangled:SEED, or package.module:function of the observation.
-    resume: bool = False  # Go on with the run in the folder.
-    force: bool = False  # Overwrite the run in the folder.
+    resume: Flag = False  # Go on with the run in the folder.
+    force: Flag = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
-    tensorboard: bool = False  # Write TensorBoard events too (extra `tensorboard`).
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
+    json: Flag = False  # One JSON object on stdout, and nothing else.
     settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]  # Free play, by default as the preset has it.
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
         from cumulant.commands.progress import Reporter
-        from cumulant.freeplay.checkpoints import holds_a_run
+        from cumulant.freeplay.checkpoints import holds_a_run, was_begun
         from cumulant.freeplay.runs import Diverged
-        from cumulant.storage import Unreadable
+        from cumulant.storage import Unreadable, Unwritable
         from cumulant.transfer.pretraining import pretrain
 
+        if self.resume and self.force:
+            raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
+        if self.resume and not was_begun(self.out):
+            raise BadInput(f"{self.out} holds no run: there is nothing to resume")
         world, features = self._world_and_features()
         key_of(self.seed)
         if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-        if (self.out / "config.json").exists() and self.resume:
-            raise BadInput(f"{self.out} holds a finished run: there is nothing to resume")
         usable_folder(self.out)
-        if self.force:
-            for name in ("config.json", "weights.safetensors", "metrics.jsonl"):
-                (self.out / name).unlink(missing_ok=True)
-            shutil.rmtree(self.out / "checkpoints", ignore_errors=True)
         stop, updates = _Interrupt(), self.settings.updates
         reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
         try:
@@ -81,8 +79,9 @@ class Pretrain:
                     reporter,
                     stop.requested,
                     self.checkpoint_seconds,
+                    self.force,
                 )
-        except (Diverged, Unreadable, ValueError, ModuleNotFoundError) as error:
+        except (Diverged, Unreadable, Unwritable, ValueError, ModuleNotFoundError) as error:
             raise BadInput(str(error)) from None
         if library is None:
             print(f"stopped and saved: go on with the same command and --resume (in {self.out})", file=sys.stderr)

@@ -20,6 +20,7 @@ class Reporter:
         self.compile_seconds = self.train_seconds = 0.0
         self.success: float | None = None
         self._updates, self._quiet, self._lines = updates, quiet, 0
+        self._told_unsaved = False
         self._bar: Progress | None = None
         if sys.stderr.isatty() and not quiet:
             columns = (BarColumn(), TextColumn("{task.completed:,}/{task.total:,} updates {task.description}"))
@@ -39,12 +40,15 @@ class Reporter:
             self._board.close()
 
     def __call__(self, metrics: dict[str, Any]) -> None:
-        """One report: compiled, progress, damaged or finished."""
+        """One report: compiled, progress, damaged, unsaved or finished."""
         match metrics["event"]:
             case "compiled":
                 self.compile_seconds = metrics["seconds"]
             case "damaged":
                 print(f"cumulant: {metrics['message']}; trying the one before", file=sys.stderr)
+            case "unsaved" if not self._told_unsaved:  # once: a disk stays full for a while
+                self._told_unsaved = True
+                print(f"cumulant: {metrics['message']}", file=sys.stderr)
             case "progress":
                 self.train_seconds = metrics["seconds"]
                 self.success = metrics.get("success", self.success)

@@ -2,14 +2,14 @@
 
 import json as json_text
 import os
-import tempfile
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.inputs import OBJECTS, BadInput, at_least, key_of, usable_folder
+from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, usable_folder
 from cumulant.commands.output import print_json, print_table
 from cumulant.features.settings import Represent
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _JUDGED_SEED = 70_000  # of the frames that an encoder is judged by: apart from those it was trained on
 _COLUMNS = 8  # of a picture
+_MADE = ".represent.tmp"  # inside the folder, while all is being written
 _DEFAULTS = Represent()
 
 
@@ -35,8 +36,8 @@ class RepresentCommand:
     size: int = 64  # Of a frame, in pixels.
     look: str = "plain"  # Or other-colours, alike, textured.
     labelled: int = 64  # Frames labelled in words, by which phrases get their meaning; 0: none.
-    force: bool = False  # Overwrite the encoder in the folder.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    force: Flag = False  # Overwrite the encoder in the folder.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
     settings: OmitArgPrefixes[Represent] = _DEFAULTS  # Of the learning.
 
     def world(self) -> "PixelSpriteworld":
@@ -49,18 +50,34 @@ class RepresentCommand:
             raise BadInput(str(error)) from None
 
     def run(self) -> None:
-        """Learn, judge, draw; only then touch the folder."""
+        """Learn, judge, draw; only then touch the folder, which nobody else may write to meanwhile."""
+        from cumulant.freeplay.checkpoints import Locked, locked
+        from cumulant.storage import Unwritable
+
+        world = self.world()
+        at_least("labelled", self.labelled, 0)
+        key_of(self.seed)
+        usable_folder(self.out)
+        try:
+            with locked(self.out):
+                self._check_folder()
+                encoder, judged = self._learn(world)
+        except (Locked, Unwritable) as error:
+            raise BadInput(str(error)) from None
+        if self.json:
+            return print_json({"out": str(self.out)} | judged)
+        self._tell(encoder, judged)
+
+    def _learn(self, world: "PixelSpriteworld") -> "tuple[Encoder, dict[str, Any]]":
+        """An encoder and what there is to say of it, both in the folder by now."""
         import jax
 
         from cumulant.commands.progress import Reporter
         from cumulant.features.encoder import measure
         from cumulant.features.representation import represent
+        from cumulant.storage import write_whole
 
-        settings, world = self.settings, self.world()
-        at_least("labelled", self.labelled, 0)
-        key_of(self.seed)
-        self._check_folder()
-        usable_folder(self.out)
+        settings = self.settings
         reporter, curve = Reporter(settings.updates * settings.restarts, self.json), []
 
         def report(metrics: dict[str, Any]) -> None:
@@ -75,17 +92,18 @@ class RepresentCommand:
             raise BadInput(str(error)) from None
         measures = measure(encoder, jax.random.fold_in(key_of(_JUDGED_SEED), self.seed))
         judged = measures.plain() | {"compile_s": reporter.compile_seconds, "train_s": reporter.train_seconds}
-        with tempfile.TemporaryDirectory(dir=self.out, prefix=".represent.") as name:
-            folder = Path(name)
-            encoder.save(folder)
-            (folder / "metrics.jsonl").write_text("".join(f"{json_text.dumps(line)}\n" for line in curve))
-            (folder / "measures.json").write_text(json_text.dumps(judged, indent=2) + "\n")
-            _draw(folder, encoder, measures)
-            for path in sorted(folder.iterdir(), key=lambda path: path.name == "config.json"):  # which vouches for all
-                os.replace(path, self.out / path.name)
-        if self.json:
-            return print_json({"out": str(self.out)} | judged)
-        self._tell(encoder, judged)
+        made = self.out / _MADE
+        shutil.rmtree(made, ignore_errors=True)  # of a command that was killed
+        try:
+            encoder.save(made)
+            write_whole(made / "metrics.jsonl", "".join(f"{json_text.dumps(line)}\n" for line in curve).encode())
+            write_whole(made / "measures.json", (json_text.dumps(judged, indent=2) + "\n").encode())
+            _draw(made, encoder, measures)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        _put_in_place(made, self.out)
+        return encoder, judged
 
     def _check_folder(self) -> None:
         from cumulant.storage import Unreadable, read_info
@@ -113,6 +131,24 @@ class RepresentCommand:
             k = len(encoder.world.feature_names)
             print(f"Words mean nothing here: {judged['kept']} latents are too few for {k} coordinates.")
         print(f"Next: cumulant pretrain --features learnt:{self.out} --out my-library")
+
+
+def _put_in_place(made: Path, out: Path) -> None:
+    """Replace an encoder by another. config.json vouches for the weights: it goes before the old, and comes last."""
+    from cumulant.storage import Unwritable, sync_folder
+
+    encoder = ("weights.safetensors", "config.json")
+    try:
+        for path in [path for path in made.iterdir() if path.name not in encoder]:
+            os.replace(path, out / path.name)
+        (out / "config.json").unlink(missing_ok=True)
+        sync_folder(out)
+        for name in encoder:
+            os.replace(made / name, out / name)
+            sync_folder(out)
+        made.rmdir()
+    except OSError as error:
+        raise Unwritable(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import BadInput, usable_folder
+from cumulant.commands.inputs import BadInput, Flag, usable_folder
 from cumulant.commands.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Reproduce:
 
     what: Positional[Literal["theorem", "fig4", "fig5", "sample-complexity", "dqn-search", "pixels"]]  # Which result.
     out: Path = Path("reproduce")  # Folder for the runs and the picture; results of several figures may share one.
-    smoke: bool = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
+    smoke: Flag = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
     only: tuple[str, ...] = ()  # Run these parts of the figure alone, and draw what there is.
-    redraw: bool = False  # Run nothing; draw what there is.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    redraw: Flag = False  # Run nothing; draw what there is.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Run what is missing, draw, tell."""

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions, at_least, key_of, reward_named, usable_files
+from cumulant.commands.inputs import (
+    SHIPPED,
+    BadInput,
+    Flag,
+    LibraryOptions,
+    at_least,
+    key_of,
+    reward_named,
+    usable_files,
+)
 from cumulant.commands.output import print_json, rate_and_steps
 
 if TYPE_CHECKING:
@@ -35,7 +44,7 @@ class Solve:
     seed: int = 0  # Episode i is that of seed + i; the labelled steps too are the seed's.
     gif: Path | None = None  # Write an episode here.
     trace: Path | None = None  # Write the seed's own episode here, as JSON: where everything was and what was done.
-    json: bool = False  # One JSON object on stdout, and nothing else.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Find weights, act, and tell how often it worked."""

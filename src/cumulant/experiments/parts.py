@@ -12,6 +12,7 @@ import jax
 import cumulant
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
+from cumulant.freeplay.checkpoints import locked
 from cumulant.worlds.spriteworld import Spriteworld
 
 if TYPE_CHECKING:
@@ -85,10 +86,15 @@ def is_recorded(name: str, part: Part, scale: Scale, out: Path) -> bool:
 
 
 def run_part(name: str, part: Part, scale: Scale, out: Path, say: Callable[[str], None]) -> None:
-    """Fill a part's folder, unless it already holds the part."""
-    if is_recorded(name, part, scale, out):
-        return
-    folder, begun = run_folder(name, out), time.perf_counter()
+    """Fill a part's folder, unless it already holds the part; Locked if somebody else is filling it."""
+    if not is_recorded(name, part, scale, out):
+        with locked(run_folder(name, out)):
+            if not is_recorded(name, part, scale, out):  # by somebody who has just finished it
+                _fill(name, part, scale, run_folder(name, out), say)
+
+
+def _fill(name: str, part: Part, scale: Scale, folder: Path, say: Callable[[str], None]) -> None:
+    begun = time.perf_counter()
     say(f"{name} ...")
     ran = _sized(part, scale).run(name, part.scaled(scale), folder)
     seconds = ran.seconds | {"total_s": time.perf_counter() - begun}

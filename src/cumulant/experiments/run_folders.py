@@ -62,7 +62,9 @@ def write_run(
     """Write a finished run."""
     lines = "".join(json.dumps(row._asdict()) + "\n" for row in rows)
     write_whole(folder / "metrics.jsonl", lines.encode())
-    if measures is not None:
+    if measures is None:
+        (folder / _MEASURES).unlink(missing_ok=True)  # of a run that was killed here
+    else:
         write_json(folder / _MEASURES, measures)
     write_json(folder / "config.json", config)
 

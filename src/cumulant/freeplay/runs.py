@@ -17,6 +17,7 @@ from cumulant.freeplay.checkpoints import Report
 from cumulant.freeplay.learning import Training, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
+from cumulant.storage import Unwritable
 from cumulant.worlds.protocol import World
 
 CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
@@ -50,13 +51,14 @@ def play_freely(
     """Learn Ψ, and return its network, or None if `should_stop` ended the run.
 
     `judge` gives the success of a network on the way, if there is any to tell. With `out`, metrics and checkpoints go
-    there, and `about` says whose they are: `resume` goes on from the last one if it was about the same.
+    there, and `about` says whose they are: `resume` goes on from the last one if it was about the same. What cannot be
+    written on the way is reported as "unsaved" and tried again after the next part; at the end it is Unwritable.
     """
-    about = about or {}
+    about, lines = about or {}, list[str]()
     arrays, static = eqx.partition(start(world, config, features, jax.random.key(seed)), eqx.is_array)
     if out and resume:
         arrays = checkpoints.latest(out, arrays, about, report)
-        checkpoints.truncate_metrics(out, int(arrays.update))
+        lines = checkpoints.read_metrics(out, int(arrays.update))
     advance, compile_seconds = compiled(world, config, features, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds})
     chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
@@ -72,14 +74,22 @@ def play_freely(
             success = judge(eqx.combine(arrays.network, static.network))
             metrics |= {} if success is None else {"success": success}
         report(metrics | {"seconds": seconds})
+        lines.append(checkpoints.line_of(metrics))
         stopping = should_stop() and update < config.updates
-        if out:
-            checkpoints.append_metrics(out, metrics)
-            if stopping or time.monotonic() - saved > checkpoint_every:
+        try:
+            if out:
+                checkpoints.write_metrics(out, lines)  # before a checkpoint, which vouches for those up to it
+            if out and (stopping or time.monotonic() - saved > checkpoint_every):
                 checkpoints.save(out, update, arrays, about)
                 saved = time.monotonic()
+        except Unwritable as error:
+            if stopping:
+                raise
+            report({"event": "unsaved", "message": f"{error}; going on unsaved, and trying again"})
         if stopping:
             return None
+    if out:
+        checkpoints.write_metrics(out, lines)  # again, for the last time could have failed
     report({"event": "finished", "seconds": seconds})
     return eqx.combine(arrays.network, static.network)
 

@@ -1,7 +1,7 @@
 """From a world to a library: free play, alone or several seeds in step, with what it takes to judge and keep it."""
 
-import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
-from cumulant.freeplay.checkpoints import holds_a_run
+from cumulant.freeplay import checkpoints
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, start, train
 from cumulant.freeplay.networks import Network
@@ -36,12 +36,14 @@ def pretrain(
     report: Callable[[dict[str, Any]], None] = lambda metrics: None,
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_every: float = 60.0,
+    force: bool = False,
 ) -> Library | None:
     """Play freely in a world and learn Ψ. With `out`, metrics, checkpoints and the finished library go there.
 
     `features` is a function of the observation, or a Module such as an `Encoder`: f(obs) → [d], each in [0, 1].
     Returns the library, or None if `should_stop` ended the run; then `resume` goes on from the last checkpoint, and the
-    weights at the end are the same, bit for bit on a CPU, as if nothing had happened.
+    weights at the end are the same, bit for bit on a CPU, as if nothing had happened. So they are if it was killed.
+    `force` overwrites a run in the folder. Nobody else may write there at the same time.
 
     >>> import cumulant
     >>> brief = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
@@ -51,37 +53,34 @@ def pretrain(
     """
     check_features(features, world)
     out = None if out is None else Path(out)
-    if out and not resume and holds_a_run(out):
-        raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
-    if out and resume and (out / "config.json").exists():
-        raise ValueError(f"{out} holds a finished run: there is nothing to resume")
-    if out and isinstance(features, Encoder):
-        _keep_encoder(features, encoder_folder(out), resume)
 
     def judge(network: Network) -> float | None:
         library = Library(world, config, network, features)
         return _held_out_success(library) if library.knows_words else None
 
     about = describe(world, config, features) | {"seed": seed}
-    network = play_freely(
-        world,
-        config,
-        features,
-        seed,
-        judge=judge,
-        report=report,
-        should_stop=should_stop,
-        out=out,
-        about=about,
-        resume=resume,
-        checkpoint_every=checkpoint_every,
-    )
-    if network is None:
-        return None
-    library = Library(world, config, network, features)
-    if out:
-        library.save(out)
-        shutil.rmtree(out / "checkpoints", ignore_errors=True)
+    with checkpoints.locked(out) if out else nullcontext():
+        if out:
+            _prepare(out, features, resume, force)
+        network = play_freely(
+            world,
+            config,
+            features,
+            seed,
+            judge=judge,
+            report=report,
+            should_stop=should_stop,
+            out=out,
+            about=about,
+            resume=resume,
+            checkpoint_every=checkpoint_every,
+        )
+        if network is None:
+            return None
+        library = Library(world, config, network, features)
+        if out:
+            library.save(out)
+            checkpoints.discard_all(out)
     return library
 
 
@@ -103,9 +102,24 @@ def pretrain_in_step(
     return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
 
 
-def _keep_encoder(given: Encoder, kept: Path, resume: bool) -> None:
+def _prepare(out: Path, features: Features, resume: bool, force: bool) -> None:
+    """Have a folder ready for a run: empty, or with what is to be resumed; and with the encoder, if there is one."""
+    if force:
+        checkpoints.clear(out)
+        checkpoints.discard(encoder_folder(out))
+    if checkpoints.holds_a_run(out) and not resume:
+        raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
+    found = checkpoints.finished(out)
+    if (out / "config.json").exists() and not found:
+        checkpoints.discard_all(out)  # what it had no time to remove
+        raise ValueError(f"{out} holds a finished run: there is nothing to resume")
+    if isinstance(features, Encoder):
+        _keep_encoder(features, encoder_folder(out), begun=bool(found))
+
+
+def _keep_encoder(given: Encoder, kept: Path, begun: bool) -> None:
     """Put learnt features into the run's own folder, which from now on needs no other."""
-    if not (resume and (kept / "config.json").exists()):
+    if not begun:
         given.save(kept)
     elif not eqx.tree_equal(given, Encoder.load(kept)):
         raise ValueError(f"{kept.parent} holds a run with another encoder: resume it with the same")

@@ -1,0 +1,160 @@
+"""Runs that are killed, filled up or written twice: `tools/attack_runs.py` does all of this at a larger scale."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+
+from conftest import Sliders
+from cumulant.commands.cli import main
+from cumulant.commands.progress import Reporter
+from cumulant.freeplay import checkpoints
+from cumulant.freeplay.checkpoints import Locked, finished, locked
+from cumulant.freeplay.settings import FreePlay
+from cumulant.storage import Unreadable, Unwritable
+from cumulant.transfer.pretraining import pretrain
+
+WORLD, TINY = Sliders(), FreePlay(width=8, num_envs=4, batch=8, env_steps=4 * 3, replay=16)  # three parts
+FOR_GOOD = sys.maxsize // 2
+
+
+@pytest.fixture(scope="module")
+def attack():
+    sys.path.append(str(Path(__file__).parents[1] / "tools"))
+    tool = importlib.import_module("attack_runs")
+    sys.path.pop()
+    with tool.quickly():
+        yield tool
+
+
+@pytest.fixture(scope="module")
+def arena(attack, tmp_path_factory):
+    return attack.Arena(attack.free_play(WORLD, TINY), tmp_path_factory.mktemp("arena"))
+
+
+def test_a_run_killed_at_any_file_step_goes_on_and_ends_with_the_same_bytes(arena):
+    """It loses no checkpoint that it had, and nothing of it claims to be whole that is not."""
+    assert arena.steps > 80
+    assert all(arena.kill(step) for step in range(arena.steps))
+    assert arena.kill(arena.steps // 2, arena.steps // 3, 30, 20, 10)  # again and again
+
+
+def test_a_disk_that_is_full_once_is_told_and_tried_again_and_nothing_is_lost(arena):
+    lines = [arena.fill(write, times=1) for write in range(arena.writes)]
+    ended = [write for write, line in enumerate(lines) if line]
+    assert 0 < len(ended) < arena.writes / 2  # the lock, and the library itself: all else can wait
+    assert all(line.startswith("cannot write ") for line in lines if line)
+
+
+def test_a_disk_that_stays_full_ends_the_run_in_one_line_with_what_it_has(arena):
+    assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 3))
+
+
+def test_represent_killed_at_any_file_step_leaves_the_old_encoder_the_new_one_or_none(attack, tmp_path):
+    arena = attack.Arena(attack.seeing(forced=True), tmp_path)
+    assert all(arena.kill(step) for step in range(0, arena.steps, 2))
+    assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 4))
+
+
+def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(attack, tmp_path):
+    arena = attack.Arena(attack.series(), tmp_path)
+    assert all(arena.kill(step) for step in range(0, arena.steps, 4))
+
+
+def unsaved(update):
+    return {"event": "unsaved", "message": f"cannot write it at {update}: No space left on device"}
+
+
+def test_what_cannot_be_saved_is_told_once(capsys):
+    reporter = Reporter(10, quiet=True)
+    reporter(unsaved(1))
+    reporter(unsaved(2))
+    assert capsys.readouterr().err == "cumulant: cannot write it at 1: No space left on device\n"
+
+
+def kept(out):
+    return [int(path.name) for path in finished(out)]
+
+
+def test_checkpoints_are_forgotten_only_when_a_newer_one_was_read_back(tmp_path, monkeypatch):
+    for update in (1, 2, 3):
+        checkpoints.save(tmp_path, update, jnp.arange(3), {})
+    assert kept(tmp_path) == [2, 3]
+    monkeypatch.setattr(checkpoints, "_is_whole", lambda path: False)
+    for update in (4, 5):
+        with pytest.raises(Unwritable, match="reads back as something else"):
+            checkpoints.save(tmp_path, update, jnp.arange(3), {})
+    monkeypatch.undo()
+    assert kept(tmp_path) == [2, 3]
+    (tmp_path / "checkpoints" / "000000003" / "weights.safetensors").write_bytes(b"damaged")
+    (tmp_path / "checkpoints" / "000000004").mkdir()  # as a run killed while writing used to leave it
+    told = []
+    assert (checkpoints.latest(tmp_path, jnp.zeros(3, int), {}, told.append) == jnp.arange(3)).all()
+    assert [event["event"] for event in told] == ["damaged"]
+    checkpoints.save(tmp_path, 3, jnp.arange(3), {})
+    assert kept(tmp_path) == [2, 3]
+    assert not (tmp_path / "checkpoints" / "000000004").exists()
+
+
+def test_a_run_killed_during_its_first_checkpoint_starts_anew_and_one_whose_checkpoints_rot_does_not(tmp_path):
+    (tmp_path / "checkpoints" / "000000001").mkdir(parents=True)
+    like = jnp.zeros(3, int)
+    assert checkpoints.latest(tmp_path, like, {}, print) is like
+    (tmp_path / "checkpoints" / "000000001" / "config.json").write_text("{")
+    with pytest.raises(Unreadable, match="none of the checkpoints"):
+        checkpoints.latest(tmp_path, like, {}, lambda event: None)
+
+
+def test_a_second_writer_is_refused_and_a_lock_that_was_left_behind_is_none(tmp_path, capsys):
+    (tmp_path / ".lock").touch()  # of a process that was killed
+    asked = ["pretrain", "--env-steps", "64", "--width", "8", "--out", str(tmp_path)]
+    with locked(tmp_path):
+        with pytest.raises(Locked, match="is being written by another run"), locked(tmp_path):
+            pass
+        with pytest.raises(ValueError, match="is being written by another run"):
+            pretrain(WORLD, TINY, 0, tmp_path)
+        for command in (asked, ["represent", "--out", str(tmp_path)]):
+            assert main(command) == 2
+            assert capsys.readouterr().err == f"cumulant: {tmp_path} is being written by another run\n"
+        code = f"import sys; from cumulant.commands.cli import main; sys.exit(main({asked!r}))"
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (other.returncode, other.stderr) == (2, f"cumulant: {tmp_path} is being written by another run\n")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
+    code = "import sys, pathlib; from cumulant.freeplay.checkpoints import locked\n"
+    code += "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
+    holds = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(Locked), locked(tmp_path):
+            pass
+        process.kill()
+    assert (tmp_path / ".lock").exists()
+    with locked(tmp_path):
+        pass
+
+
+def test_there_is_nothing_to_resume_where_nothing_was_begun(tmp_path, capsys):
+    out = tmp_path / "none"
+    assert main(["pretrain", "--out", str(out), "--resume"]) == 2
+    assert capsys.readouterr().err == f"cumulant: {out} holds no run: there is nothing to resume\n"
+    assert not out.exists()
+    assert main(["pretrain", "--out", str(out), "--resume", "--force"]) == 2
+    assert "choose one of them" in capsys.readouterr().err
+
+
+def test_metrics_up_to_a_checkpoint_are_read_and_half_a_line_is_not(tmp_path):
+    lines = [json.dumps({"update": update}) for update in (1, 2, 3)]
+    checkpoints.write_metrics(tmp_path, lines)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"upda')
+    assert checkpoints.read_metrics(tmp_path, 2) == lines[:2]
+    assert checkpoints.read_metrics(tmp_path, 9) == lines
+    assert checkpoints.read_metrics(tmp_path / "none", 9) == []
