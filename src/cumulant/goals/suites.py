@@ -1,6 +1,7 @@
 """Seeded sampling of tasks: the paper's seven classes, with regions in thirds or in any number of bins."""
 
 from math import comb
+from numbers import Integral
 
 import numpy as np
 
@@ -90,5 +91,5 @@ def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int
 
 
 def _check_number(tasks: int) -> None:
-    if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
+    if not isinstance(tasks, Integral) or not 1 <= tasks <= MAX_TASKS:
         raise ValueError(f"the tasks of a class are 1 to {MAX_TASKS:,}, but got {tasks}")

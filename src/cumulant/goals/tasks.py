@@ -6,6 +6,7 @@ nothing, and a clause is exactly a weight vector w over the cumulants. By defaul
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import jax.numpy as jnp
 import numpy as np
@@ -168,7 +169,7 @@ def describe(axis: str, allowed: Iterable[int], bins: int) -> str:
 
 def checked_bins(bins: int) -> int:
     """A number of bins that tasks may have; any other is refused by name, before anything grows with it."""
-    if not isinstance(bins, int | np.integer) or not 1 <= bins <= MAX_BINS:
+    if not isinstance(bins, Integral) or not 1 <= bins <= MAX_BINS:
         raise ValueError(f"a task has 1 to {MAX_BINS} bins, but got {bins}")
     return int(bins)
 

@@ -6,6 +6,7 @@ the features that carry the fit.
 """
 
 from functools import partial
+from numbers import Integral
 from typing import NamedTuple
 
 import equinox as eqx
@@ -114,7 +115,7 @@ def learn(
 
 def check_budget(budget: int) -> None:
     """Refuse what is no number of labelled steps, before anything is collected."""
-    if not isinstance(budget, int) or budget < 1:
+    if not isinstance(budget, Integral) or budget < 1:
         raise ValueError(f"a budget is at least 1 labelled step, but is {budget}")
     if budget > MAX_BUDGET:
         raise ValueError(f"a budget is at most {MAX_BUDGET:,} labelled steps, but is {budget:,}")

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ class Library:
         self, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int, committed: bool = True
     ) -> dict[str, Success]:
         """Zero-shot success by class of tasks."""
-        if not isinstance(episodes, int) or not 1 <= episodes <= _MAX_EPISODES:
+        if not isinstance(episodes, Integral) or not 1 <= episodes <= _MAX_EPISODES:
             raise ValueError(f"the episodes of a task are 1 to {_MAX_EPISODES:,}, but got {episodes}")
         everything = [task for group in tasks.values() for task in group]
         guides = self.weights_of_all(tables_of(everything))
