@@ -1,3 +1,4 @@
+import contextlib
 import json
 import signal
 import socket
@@ -24,9 +25,10 @@ from cumulant.commands.cli import main
 from cumulant.features.grounding import Grounding
 from cumulant.goals.tasks import MAX_CLAUSES, Task, met, reached
 from cumulant.goals.weights import weights
-from cumulant.web import compiled, grids, guard
+from cumulant.web import compiled, connections, grids, guard, service
 from cumulant.web.api import OFFERS
 from cumulant.web.guard import HEADERS, MAX_BYTES, Bucket, Buckets
+from cumulant.web.seats import Seats
 from cumulant.web.server import create_app
 from cumulant.worlds.shipped import oracle_of
 from web_server import serving
@@ -141,6 +143,9 @@ def test_an_episode_becomes_a_gif(client):
         ("parse", {"phrase": "a" * 2001}, "phrase: String should have at most 2000 characters"),
         ("parse", {"phrase": PHRASE, "weights": [[1]]}, "weights are 6 rows of 3 numbers"),
         ("episode", {"phrase": PHRASE, "seed": -1}, "seed: "),
+        ("episode", {"phrase": PHRASE, "seed": True}, "seed: Input should be a valid integer"),
+        ("episode", {"phrase": PHRASE, "start": [True] * 6}, "start.0: Input should be a valid number"),
+        ("step", {"phrase": PHRASE, "positions": [0, 1, 0, 1, 0, 1], "action": False}, "action: "),
         ("episode", {"phrase": PHRASE, "start": [0.5]}, "positions are 6 numbers"),
         ("episode", {"phrase": PHRASE, "start": [2.0] * 6}, "start.0: "),
         ("episode", {"phrase": PHRASE, "extra": 1}, "extra: "),
@@ -271,6 +276,123 @@ def test_what_is_too_large_is_refused(client, address):
         with pytest.raises(ConnectionClosed) as closed:
             socket.recv()
     assert closed.value.rcvd.code == 1009
+
+
+def test_a_wrong_method_is_405_and_an_unknown_path_404(client):
+    for method, path, allowed in (
+        ("GET", "/api/parse", "POST"),
+        ("PUT", "/api/world", "GET"),
+        ("POST", "/", "GET, HEAD"),
+        ("DELETE", "/main.js", "GET, HEAD"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert client.post("/nothing").status_code == client.get("/api/nothing").status_code == 404
+
+
+def raw(address, data, source="127.0.0.1"):
+    """What comes back for bytes, until the server hangs up."""
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), 30, (source, 0)) as connection:
+        connection.sendall(data)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+SOCKET = (
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "lines"),
+    [
+        (403, b"Host: localhost\r\nOrigin: http://[\r\n"),
+        (403, b"Host: localhost\r\nOrigin: \xff\xfe\r\n"),
+        (403, b"Host: [\r\n"),
+        (403, b"Host: localhost:port\r\n"),
+        (403, b"Host: localhost\r\nHost: localhost\r\n"),
+        (403, b""),
+        (403, b"Host: localhost\r\nnothing\r\n"),
+        (403, b"Host: localhost\r\nX: \0\r\n"),
+        (403, b"Host: localhost\r\nContent-Length: many\r\n"),
+        (403, b"Host: localhost\r\nOrigin: http://[\r\n" + SOCKET),
+        (403, b"Host: localhost\r\n" + SOCKET.replace(b"==", b"")),
+        (403, b"Host: localhost\r\nX: " + b"x" * 20_000 + b"\r\n" + SOCKET),
+        (404, b"Host: localhost\r\n" + SOCKET),
+    ],
+)
+def test_no_header_breaks_the_server(address, status, lines):
+    path = b"/elsewhere" if status == 404 else b"/api/socket" if b"Upgrade" in lines else b"/api/world"
+    ending = b"" if b"Upgrade" in lines else b"Connection: close\r\n"
+    answer = raw(address, b"GET " + path + b" HTTP/1.1\r\n" + ending + lines + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    for name, value in HEADERS.items():
+        assert f"{name}: {value}".lower().encode() in answer.lower()
+
+
+def test_what_is_no_http_is_told_so(address):
+    assert raw(address, b"\x16\x03\x01\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+
+
+def test_silent_and_slow_clients_shut_nobody_out(player, monkeypatch):
+    monkeypatch.setattr(connections, "_REQUEST_SECONDS", 1.5)
+    ask = b"GET /api/world HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with serving(create_app(player, warm_up=False)) as address, contextlib.ExitStack() as several:
+        host, port = address.split(":")
+        silent = [several.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(140)]
+        silent[0].sendall(b"GET /api/world HTTP/1.1\r\nHost:")
+        assert raw(address, ask, "127.0.0.2").startswith(b"HTTP/1.1 200 ")
+        refused = raw(address, ask)
+        assert refused.startswith(b"HTTP/1.1 429 ")
+        assert b"too many connections from your address" in refused
+        assert silent[0].recv(65536).startswith(b"HTTP/1.1 408 ")
+        time.sleep(0.5)
+        assert raw(address, ask).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_socket_too_many_of_an_address_is_told_to_try_later(player, monkeypatch):
+    monkeypatch.setattr(connections, "PER_ADDRESS", 2)
+    with serving(create_app(player, warm_up=False)) as address, contextlib.ExitStack() as several:
+        for _ in range(2):
+            several.enter_context(connect(f"ws://{address}/api/socket"))
+        with connect(f"ws://{address}/api/socket") as third, pytest.raises(ConnectionClosed) as closed:
+            third.recv()
+        assert closed.value.rcvd.code == 1013
+
+
+def test_viewers_over_the_limit_queue_and_are_served_in_turn(player, monkeypatch):
+    monkeypatch.setattr(service, "Seats", lambda: Seats(1, 2))
+    monkeypatch.setattr("cumulant.web.socket._NEWS_SECONDS", 0.05)
+    with serving(create_app(player, warm_up=False)) as address:
+        url = f"ws://{address}/api/socket"
+        with connect(url) as seated, contextlib.ExitStack() as leaving:
+            assert "reply" in ask(seated, "parse", phrase=PHRASE)
+            first, last = leaving.enter_context(connect(url)), leaving.enter_context(connect(url))
+            for number, viewer in ((1, first), (2, last)):
+                told = json.loads(viewer.recv())
+                assert told["id"] is None
+                assert told["problem"]["message"] == f"1 people are watching: you are number {number} in the queue"
+            with connect(url) as turned_away, pytest.raises(ConnectionClosed) as closed:
+                turned_away.recv()
+            assert closed.value.rcvd.code == 1013
+            first.close()
+            assert "number 1 in the queue" in json.loads(last.recv())["problem"]["message"]
+            last.send(json.dumps({"id": 7, "kind": "parse", "request": {"phrase": PHRASE}}))
+            seated.close()
+            assert json.loads(last.recv(timeout=10))["id"] == 7
+
+
+def test_a_socket_that_never_asks_is_closed(player, monkeypatch):
+    monkeypatch.setattr("cumulant.web.socket._IDLE_SECONDS", 0.2)
+    with (
+        serving(create_app(player, warm_up=False)) as address,
+        connect(f"ws://{address}/api/socket") as idle,
+        pytest.raises(ConnectionClosed) as closed,
+    ):
+        idle.recv(timeout=10)
+    assert closed.value.rcvd.code == 1001
 
 
 def test_a_bucket_lets_a_burst_through_and_then_a_steady_stream():

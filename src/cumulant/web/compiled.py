@@ -10,7 +10,8 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt8
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt, UInt8
 
 from cumulant.features.coordinates import Features
 from cumulant.features.grounding import Grounding
@@ -39,9 +40,9 @@ class Actor(NamedTuple):
 
 
 @eqx.filter_jit
-def begin(world: Arena, key: PRNGKeyArray) -> tuple[Float[Array, " k"], PRNGKeyArray]:
-    """Where an episode begins, and the key of what follows."""
-    key_start, key_act = jax.random.split(key)  # as `play` does
+def begin(world: Arena, seed: UInt[Array, ""] | UInt[np.ndarray, ""]) -> tuple[Float[Array, " k"], PRNGKeyArray]:
+    """Where the episode of a seed begins, and the key of what follows."""
+    key_start, key_act = jax.random.split(jax.random.key(seed))  # as `episode_keys` and `play` do
     return world.features(world.reset(key_start)), key_act
 
 

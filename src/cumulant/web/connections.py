@@ -13,9 +13,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from cumulant.web.guard import HEADERS, MAX_BYTES, OVER_LIMIT, problem
+from cumulant.web.guard import HEADERS, MAX_BYTES, OVER_LIMIT, TOO_MANY, problem
 
-PER_ADDRESS = 32  # connections of one address, pages and sockets together; as many again are told so, then none is
+PER_ADDRESS = 32  # connections of one address, pages and sockets together; as many again are heard and told so
 MAX_CONNECTIONS = 512  # of all addresses
 _BACKLOG = 128  # accepted at once
 _REQUEST_SECONDS = 10.0  # for a whole request to arrive, and for an answer to be taken
@@ -37,8 +37,10 @@ class Connection(H11Protocol):
         if same > PER_ADDRESS:
             self.over_limit = True
             self.app_state = {**self.app_state, OVER_LIMIT: True}  # the guard sees to it, be it a page or a socket
-        if same > 2 * PER_ADDRESS or len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
+        if same > 2 * PER_ADDRESS:
+            return self._answer(429, TOO_MANY)
+        if len(self.connections) > MAX_CONNECTIONS:
+            return self._answer(503, "too many are connected: try again in a moment")
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -179,5 +181,6 @@ def server_of(app: Any) -> Server:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a line belongs in the log: that a client sent bytes where text belongs does not."""
-    return not (record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError))
+    """Whether a line belongs in the log: that a client sent bytes where text belongs, or left early, does not."""
+    garbled = bool(record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError))
+    return not garbled and "without completing handshake" not in record.getMessage()

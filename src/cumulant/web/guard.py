@@ -17,7 +17,7 @@ _RATE, _BURST = 60.0, 400.0  # units of cost a second, and at once
 _ADDRESSES = 1024  # remembered at most, for their rates alone
 _ANY_HOST = ("0.0.0.0", "::", "")  # served under whatever name
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)  # host, perhaps a port
-_TOO_MANY = "there are too many connections from your address: close some, or wait"
+TOO_MANY = "there are too many connections from your address: close some, or wait"
 
 _WHEN_REFUSED = {"Retry-After": "10", "Connection": "close"}
 
@@ -102,7 +102,7 @@ class Guard:
             enter = _turn_away if scope.get("state", {}).get(OVER_LIMIT) else self.app
             return await enter(scope, receive, with_headers)
         if scope.get("state", {}).get(OVER_LIMIT):
-            return await _refuse(429, _TOO_MANY, _WHEN_REFUSED)(scope, receive, with_headers)
+            return await _refuse(429, TOO_MANY, _WHEN_REFUSED)(scope, receive, with_headers)
         body = await _body(receive)
         if body is None:
             return await _refuse(413, f"a request has at most {MAX_BYTES} bytes")(scope, receive, with_headers)
@@ -133,7 +133,7 @@ async def _turn_away(scope: Scope, receive: Receive, send: Send) -> None:
     """A socket too many. It is opened first, for a page hears nothing of why a socket was not."""
     socket = WebSocket(scope, receive, send)
     await socket.accept()
-    await socket.close(1013, _TOO_MANY)
+    await socket.close(1013, TOO_MANY)
 
 
 def problem(message: str) -> bytes:

@@ -111,11 +111,11 @@ class Player:
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
         """Where the episode of a seed begins."""
-        return np.asarray(compiled.begin(self.world, episode_keys(seed, 1)[0])[0])
+        return np.asarray(compiled.begin(self.world, np.asarray(seed, np.uint32))[0])
 
     def episode(self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method) -> Episode:
         """The episode of a seed, or with the seed's chance from another start."""
-        first, key = compiled.begin(self.world, episode_keys(seed, 1)[0])
+        first, key = compiled.begin(self.world, np.asarray(seed, np.uint32))
         first = first if start is None else jnp.asarray(start)
         features, actor = self.library.features, self.actor(method, aim)
         played = compiled.play_one(self.world, features, actor, first, key, self.library.config.bins)

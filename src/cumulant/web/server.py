@@ -111,7 +111,7 @@ def _add_offers(app: FastAPI, service: Service) -> None:
         """An episode as an animation, captioned with its goal."""
         service.charge(request, _GIF_COST)
         player = service.player
-        made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)))
+        made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)[1]))
         return Response(made, media_type="image/gif")
 
 
@@ -143,6 +143,12 @@ class _WrongMethod:
 
 class _Page(StaticFiles):
     """Files, to be read; a file that is not there is not there in any way."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            missing = JSONResponse(schemas.Problem(message="there is no such socket").model_dump(), 404)
+            return await missing(scope, receive, send)
+        await super().__call__(scope, receive, send)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         if scope["method"] in ("GET", "HEAD"):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fastapi import WebSocket
+from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
@@ -15,6 +15,8 @@ _AHEAD = 4  # calls that are read while one is being answered, or while the call
 _NEWS_SECONDS = 2.0  # between two looks at the queue
 _IDLE_SECONDS = 120.0  # without a call; a page opens another socket when it needs one
 _SEND_SECONDS = 10.0  # for an answer to be taken
+# Gone, or sent bytes where text belongs (KeyError), or did not read: how a socket may end. All else is a fault of ours.
+_ENDS = (WebSocketDisconnect, KeyError, RuntimeError, OSError, TimeoutError, asyncio.CancelledError, type(None))
 
 
 async def attend(service: Service, socket: WebSocket) -> None:
@@ -29,7 +31,10 @@ async def attend(service: Service, socket: WebSocket) -> None:
     finally:
         for each in both:
             each.cancel()
-        await asyncio.gather(*both, return_exceptions=True)  # gone, or sent bytes where text belongs: no news
+        ends = await asyncio.gather(*both, return_exceptions=True)
+    for end in ends:
+        if not isinstance(end, _ENDS):
+            raise end
 
 
 async def _listen(socket: WebSocket, inbox: asyncio.Queue[str]) -> None:
