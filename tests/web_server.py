@@ -23,7 +23,9 @@ def serving(app):
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield f"127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listening.close()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
