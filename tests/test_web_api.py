@@ -230,6 +230,8 @@ def test_other_goals_on_any_grid_compile_nothing_new(client, player):
         player.episode(aim, bins, None, "committed")
         if bins % 16 == 0:
             player.teach(aim, 0)
+        with contextlib.suppress(ValueError):  # too fine
+            player.actor("oracle", aim)
     assert not [name for name in told if "backend_compile" in name]
 
 

@@ -62,6 +62,6 @@ def weights(goal: AnyGrid, bins: int, grounding: Grounding | None) -> Float[Arra
     return jnp.where(never, -1.0, jnp.zeros((len(own), grounding.latents, bins)).at[:, grounding.latent].set(own))
 
 
-def halved(table: Bool[Array, "c k b"]) -> Bool[Array, "c k 2*b"]:
+def halved(table: Bool[np.ndarray, "c k b"]) -> Bool[np.ndarray, "c k 2*b"]:
     """The same goal with every bin cut in two. Twice as many is the one refinement that floats do not round."""
-    return jnp.repeat(table, 2, axis=2)
+    return np.repeat(table, 2, axis=2)

@@ -175,25 +175,29 @@ class Player:
         if method == "oracle":
             if self._oracle is None:
                 raise ValueError("this world has no oracle")
-            return compiled.Actor(*self._oracle, _finest(*self._oracle, jnp.asarray(aim.task.table(MAX_CLAUSES))))
+            return compiled.Actor(*self._oracle, _finest(*self._oracle, aim.task.table(MAX_CLAUSES)))
         if method == "random":
             return compiled.Actor(self.world, random_policy, jnp.zeros((1, 1, 1), bool))
         return compiled.Actor(self.world, self.library.gpi(method == "committed"), jnp.asarray(aim.weights))
 
 
-def _finest(world: World, oracle: PolicyMaker, table: Bool[Array, "c k b"]) -> Bool[Array, "c k n"]:
+def _finest(world: World, oracle: PolicyMaker, table: Bool[np.ndarray, "c k b"]) -> Bool[Array, "c k n"]:
     """The goal on the finest grid that the oracle can aim at, of those with twice as many bins, and twice, and so on.
 
-    It acts as before, and its programs, which are one for each number of bins, are half as many.
+    It acts as before, and its programs, which are one for each number of bins, are half as many. ValueError if even the
+    goal's own grid is too fine.
     """
-    oracle(world, table)  # which refuses what it cannot aim at
+    finest = jax.device_put(table)  # which, unlike `jnp.asarray`, compiles nothing for a new shape
+    oracle(world, finest)
     while 2 * table.shape[-1] <= MAX_BINS:
+        table = grids.halved(table)
+        finer = jax.device_put(table)
         try:
-            oracle(world, grids.halved(table))
+            oracle(world, finer)
         except ValueError:
             break
-        table = grids.halved(table)
-    return table
+        finest = finer
+    return finest
 
 
 def _reached(holds: Bool[np.ndarray, "states c k"]) -> Bool[np.ndarray, " states"]:
