@@ -8,7 +8,9 @@ import threading
 import time
 
 import httpx
+import jax
 import jax.monitoring
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import schemathesis
@@ -20,10 +22,15 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from cumulant.commands.cli import main
-from cumulant.web import guard
+from cumulant.features.grounding import Grounding
+from cumulant.goals.tasks import MAX_CLAUSES, Task, met, reached
+from cumulant.goals.weights import weights
+from cumulant.web import compiled, connections, grids, guard, service
 from cumulant.web.api import OFFERS
-from cumulant.web.guard import HEADERS, MAX_BYTES, MAX_SESSIONS, Bucket, Buckets
+from cumulant.web.guard import HEADERS, MAX_BYTES, Bucket, Buckets
+from cumulant.web.seats import Seats
 from cumulant.web.server import create_app
+from cumulant.worlds.shipped import oracle_of
 from web_server import serving
 
 PHRASE = "square top left and circle right"
@@ -136,6 +143,9 @@ def test_an_episode_becomes_a_gif(client):
         ("parse", {"phrase": "a" * 2001}, "phrase: String should have at most 2000 characters"),
         ("parse", {"phrase": PHRASE, "weights": [[1]]}, "weights are 6 rows of 3 numbers"),
         ("episode", {"phrase": PHRASE, "seed": -1}, "seed: "),
+        ("episode", {"phrase": PHRASE, "seed": True}, "seed: Input should be a valid integer"),
+        ("episode", {"phrase": PHRASE, "start": [True] * 6}, "start.0: Input should be a valid number"),
+        ("step", {"phrase": PHRASE, "positions": [0, 1, 0, 1, 0, 1], "action": False}, "action: "),
         ("episode", {"phrase": PHRASE, "start": [0.5]}, "positions are 6 numbers"),
         ("episode", {"phrase": PHRASE, "start": [2.0] * 6}, "start.0: "),
         ("episode", {"phrase": PHRASE, "extra": 1}, "extra: "),
@@ -167,18 +177,75 @@ def test_the_first_action_comes_within_200_ms(address):
     assert min(times) < 0.2
 
 
-def test_other_goals_of_any_size_compile_nothing_new(client):
+@pytest.mark.parametrize("bins", [1, 2, 3, 7, 10, 49, 98, 99])
+@settings(max_examples=10)
+@given(data=st.data())
+def test_a_goal_on_any_grid_is_the_goal_on_its_own_to_the_bit(bins, data):
+    names = ("agent_x", "agent_y")
+    masks = st.integers(1, 2**bins - 1)
+    clauses = data.draw(st.lists(st.tuples(masks, masks), min_size=1, max_size=5))
+    task = Task(names, tuple(clauses), bins)
+    table = jnp.asarray(task.table(MAX_CLAUSES))
+    edges = st.integers(0, bins).map(lambda i: i / bins)  # where rounding could matter
+    near = st.tuples(edges, st.sampled_from([-2, -1, 0, 1, 2])).map(lambda x: x[0] * (1 + x[1] * 2**-23))
+    places = st.tuples(*[st.floats(0, 1, width=32) | near] * 2)
+    f = np.clip(np.array(data.draw(st.lists(places, min_size=20, max_size=20)), np.float32), 0, 1)
+    np.testing.assert_array_equal(grids.met(np.asarray(table), f), _MET(table, f))
+    np.testing.assert_array_equal(_REACHED_ON_ANY_GRID(grids.on_any_grid(task), f), _REACHED(table, f))
+
+
+_MET = jax.jit(jax.vmap(met, (None, 0)))
+_REACHED = jax.jit(jax.vmap(reached, (None, 0)))
+_REACHED_ON_ANY_GRID = jax.jit(jax.vmap(grids.reached, (None, 0)))
+
+
+@pytest.mark.parametrize("bins", [3, 7, 99])
+def test_weights_on_any_grid_are_those_on_its_own(bins, player):
+    rng = np.random.default_rng(bins)
+    names = player.world.feature_names
+    task = Task(
+        names, tuple(tuple(int(x) for x in rng.integers(1, 2 ** min(bins, 62), len(names))) for _ in range(3)), bins
+    )
+    grounding = Grounding(jnp.arange(6)[::-1], jnp.linspace(0, 1, 4) ** 2 * jnp.ones((6, 1)), 8)
+    for mean, known in ((weights, None), (grounding.weights, grounding)):
+        ours = compiled.weights_of(grids.on_any_grid(task), 3, known)
+        np.testing.assert_allclose(ours[: len(task.clauses)], mean(jnp.asarray(task.table()), 3), atol=1e-6)
+        assert (np.asarray(ours)[len(task.clauses) :] == -1).all()
+
+
+def test_other_goals_on_any_grid_compile_nothing_new(client, player):
     odd = "({}) and agent left".format(
         " or ".join(f"square {x} {y}" for x in ("left", "right") for y in ("top", "bottom"))
     )
     many = " or ".join(f"square x {i}/9 and circle y {10 - i}/9" for i in range(1, 10))
     for phrase in (PHRASE, many):
         client.post("/api/episode", json={"phrase": phrase})
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
+    player.teach(player.aim(PHRASE), 0)
+    told = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: told.append(name))
     for phrase in (odd, "circle bottom", "not (square left or circle top)", many.replace("circle", "agent")):
         assert client.post("/api/episode", json={"phrase": phrase, "seed": 1}).status_code == 200
-    assert not [name for name in compiled if "backend_compile" in name]
+    for bins in range(1, 100):
+        aim = player.aim(f"square x {bins}/{bins} or circle y 1/{bins}")
+        player.episode(aim, bins, None, "committed")
+        if bins % 16 == 0:
+            player.teach(aim, 0)
+        with contextlib.suppress(ValueError):  # too fine
+            player.actor("oracle", aim)
+    assert not [name for name in told if "backend_compile" in name]
+
+
+def test_the_oracle_needs_few_programs_and_acts_as_on_the_goals_own_grid(player):
+    aims = [player.aim(f"square x 1/{bins}") for bins in range(1, 11)]
+    assert {player.actor("oracle", aim).guide.shape[-1] for aim in aims} == {6, 7, 8, 9, 10}
+    world, oracle = oracle_of(player.world)
+    here = jax.vmap(lambda key: world.observe(world.reset(key)))(jax.random.split(jax.random.key(0), 50))
+
+    def actions(policy):
+        return jax.jit(jax.vmap(lambda obs: policy.act(policy.begin(obs), obs, jax.random.key(0))[1]))(here)
+
+    own = oracle(world, jnp.asarray(aims[2].table))
+    np.testing.assert_array_equal(actions(own), actions(player.actor("oracle", aims[2]).policy))
 
 
 def test_every_answer_carries_the_security_headers(client):
@@ -213,14 +280,123 @@ def test_what_is_too_large_is_refused(client, address):
     assert closed.value.rcvd.code == 1009
 
 
-def test_only_so_many_sessions_are_open_at_once(address):
-    with contextlib.ExitStack() as several:
-        for _ in range(MAX_SESSIONS):
+def test_a_wrong_method_is_405_and_an_unknown_path_404(client):
+    for method, path, allowed in (
+        ("GET", "/api/parse", "POST"),
+        ("PUT", "/api/world", "GET"),
+        ("POST", "/", "GET, HEAD"),
+        ("DELETE", "/main.js", "GET, HEAD"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert client.post("/nothing").status_code == client.get("/api/nothing").status_code == 404
+
+
+def raw(address, data, source="127.0.0.1"):
+    """What comes back for bytes, until the server hangs up."""
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), 30, (source, 0)) as connection:
+        connection.sendall(data)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+SOCKET = (
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "lines"),
+    [
+        (403, b"Host: localhost\r\nOrigin: http://[\r\n"),
+        (403, b"Host: localhost\r\nOrigin: \xff\xfe\r\n"),
+        (403, b"Host: [\r\n"),
+        (403, b"Host: localhost:port\r\n"),
+        (403, b"Host: localhost\r\nHost: localhost\r\n"),
+        (403, b""),
+        (403, b"Host: localhost\r\nnothing\r\n"),
+        (403, b"Host: localhost\r\nX: \0\r\n"),
+        (403, b"Host: localhost\r\nContent-Length: many\r\n"),
+        (403, b"Host: localhost\r\nOrigin: http://[\r\n" + SOCKET),
+        (403, b"Host: localhost\r\n" + SOCKET.replace(b"==", b"")),
+        (403, b"Host: localhost\r\nX: " + b"x" * 20_000 + b"\r\n" + SOCKET),
+        (404, b"Host: localhost\r\n" + SOCKET),
+    ],
+)
+def test_no_header_breaks_the_server(address, status, lines):
+    path = b"/elsewhere" if status == 404 else b"/api/socket" if b"Upgrade" in lines else b"/api/world"
+    ending = b"" if b"Upgrade" in lines else b"Connection: close\r\n"
+    answer = raw(address, b"GET " + path + b" HTTP/1.1\r\n" + ending + lines + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    for name, value in HEADERS.items():
+        assert f"{name}: {value}".lower().encode() in answer.lower()
+
+
+def test_what_is_no_http_is_told_so(address):
+    assert raw(address, b"\x16\x03\x01\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+
+
+def test_silent_and_slow_clients_shut_nobody_out(player, monkeypatch):
+    monkeypatch.setattr(connections, "_REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr(connections, "_REFUSED_SECONDS", 0.2)
+    ask = b"GET /api/world HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with serving(create_app(player, warm_up=False)) as address, contextlib.ExitStack() as several:
+        host, port = address.split(":")
+        silent = [several.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(140)]
+        silent[0].sendall(b"GET /api/world HTTP/1.1\r\nHost:")
+        assert raw(address, ask, "127.0.0.2").startswith(b"HTTP/1.1 200 ")
+        time.sleep(0.5)  # those that are over the limit have been turned away, the others not yet
+        refused = raw(address, ask)
+        assert refused.startswith(b"HTTP/1.1 429 ")
+        assert b"too many connections from your address" in refused
+        assert silent[0].recv(65536).startswith(b"HTTP/1.1 408 ")
+        time.sleep(0.5)
+        assert raw(address, ask).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_socket_too_many_of_an_address_is_told_to_try_later(player, monkeypatch):
+    monkeypatch.setattr(connections, "PER_ADDRESS", 2)
+    with serving(create_app(player, warm_up=False)) as address, contextlib.ExitStack() as several:
+        for _ in range(2):
             several.enter_context(connect(f"ws://{address}/api/socket"))
-        with pytest.raises(InvalidStatus):
-            several.enter_context(connect(f"ws://{address}/api/socket"))
-    with connect(f"ws://{address}/api/socket") as socket:
-        assert "reply" in ask(socket, "parse", phrase=PHRASE)
+        with connect(f"ws://{address}/api/socket") as third, pytest.raises(ConnectionClosed) as closed:
+            third.recv()
+        assert closed.value.rcvd.code == 1013
+
+
+def test_viewers_over_the_limit_queue_and_are_served_in_turn(player, monkeypatch):
+    monkeypatch.setattr(service, "Seats", lambda: Seats(1, 2))
+    monkeypatch.setattr("cumulant.web.socket._NEWS_SECONDS", 0.05)
+    with serving(create_app(player, warm_up=False)) as address:
+        url = f"ws://{address}/api/socket"
+        with connect(url) as seated, contextlib.ExitStack() as leaving:
+            assert "reply" in ask(seated, "parse", phrase=PHRASE)
+            first, last = leaving.enter_context(connect(url)), leaving.enter_context(connect(url))
+            for number, viewer in ((1, first), (2, last)):
+                told = json.loads(viewer.recv())
+                assert told["id"] is None
+                assert told["problem"]["message"] == f"1 people are watching: you are number {number} in the queue"
+            with connect(url) as turned_away, pytest.raises(ConnectionClosed) as closed:
+                turned_away.recv()
+            assert closed.value.rcvd.code == 1013
+            first.close()
+            assert "number 1 in the queue" in json.loads(last.recv())["problem"]["message"]
+            last.send(json.dumps({"id": 7, "kind": "parse", "request": {"phrase": PHRASE}}))
+            seated.close()
+            assert json.loads(last.recv(timeout=10))["id"] == 7
+
+
+def test_a_socket_that_never_asks_is_closed(player, monkeypatch):
+    monkeypatch.setattr("cumulant.web.socket._IDLE_SECONDS", 0.2)
+    with (
+        serving(create_app(player, warm_up=False)) as address,
+        connect(f"ws://{address}/api/socket") as idle,
+        pytest.raises(ConnectionClosed) as closed,
+    ):
+        idle.recv(timeout=10)
+    assert closed.value.rcvd.code == 1001
 
 
 def test_a_bucket_lets_a_burst_through_and_then_a_steady_stream():
@@ -299,8 +475,8 @@ def serve():
 def test_serve_stops_quietly_before_it_is_up(serve):
     time.sleep(3)
     serve.send_signal(signal.SIGINT)
-    out, err = serve.communicate(timeout=30)
-    assert (serve.returncode, out, err) == (0, "", "")
+    _, err = serve.communicate(timeout=30)  # where programs come from the cache, it may have been up after all
+    assert (serve.returncode, err) == (0, "")
 
 
 def test_serve_stops_quietly_with_a_viewer_connected(serve):
@@ -318,5 +494,6 @@ def test_a_port_in_use_and_a_missing_extra_are_said_in_one_line(capsys, monkeypa
         assert main(["serve", "--port", str(port)]) == 2
     assert capsys.readouterr().err == f"cumulant: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "cumulant.web.connections")
     assert main(["serve", "--port", "0"]) == 2
     assert capsys.readouterr().err == "cumulant: the page needs uvicorn: pip install 'cumulant[web]'\n"

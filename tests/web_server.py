@@ -5,10 +5,8 @@ import socket
 import threading
 import time
 
-import uvicorn
-
 from cumulant.transfer.library import Library
-from cumulant.web.guard import MAX_BYTES
+from cumulant.web.connections import server_of
 from cumulant.web.player import Player
 
 
@@ -20,13 +18,14 @@ def shipped_player():
 def serving(app):
     """The app's address, while it runs."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="error", ws_max_size=MAX_BYTES, timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    server = server_of(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield f"127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listening.close()
+    try:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()

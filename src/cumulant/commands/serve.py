@@ -27,9 +27,7 @@ class Serve:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""
         with _stopping_quietly(), _listening(self.host, self.port) as listening:
             try:
-                import uvicorn
-
-                from cumulant.web.guard import MAX_BYTES, MAX_SESSIONS
+                from cumulant.web.connections import server_of
                 from cumulant.web.server import create_app
             except ModuleNotFoundError as error:
                 raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
@@ -44,16 +42,7 @@ class Serve:
             listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
             print(f"Cumulant is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C stops it)", flush=True)
-            config = uvicorn.Config(
-                create_app(player, self.host),
-                log_level="warning",
-                ws_max_size=MAX_BYTES,
-                ws_per_message_deflate=False,
-                limit_concurrency=2 * MAX_SESSIONS,
-                timeout_graceful_shutdown=2,
-                server_header=False,
-            )
-            uvicorn.Server(config).run(sockets=[listening])
+            server_of(create_app(player, self.host)).run(sockets=[listening])
 
 
 @contextlib.contextmanager

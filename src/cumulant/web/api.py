@@ -63,13 +63,14 @@ def parse(player: Player, request: Goal) -> schemas.Parsed:
 
 def episode(player: Player, request: schemas.EpisodeRequest) -> schemas.Episode:
     """An episode, whole."""
-    return _told(_aim(player, request), play(player, request))
+    return _told(*play(player, request))
 
 
-def play(player: Player, request: schemas.EpisodeRequest) -> PlayedEpisode:
-    """The episode itself, untold."""
+def play(player: Player, request: schemas.EpisodeRequest) -> tuple[Aim, PlayedEpisode]:
+    """The goal, and the episode itself, untold."""
     start = None if request.start is None else _positions(player, request.start)
-    return player.episode(_aim_for(player, request), request.seed, start, request.method)
+    aim = _aim_for(player, request)
+    return aim, player.episode(aim, request.seed, start, request.method)
 
 
 def step(player: Player, request: schemas.StepRequest) -> schemas.Episode:
@@ -122,7 +123,8 @@ def _aim(player: Player, goal: Goal) -> Aim:
 def _aim_for(player: Player, request: schemas.EpisodeRequest | schemas.EvaluateRequest) -> Aim:
     aim = _aim(player, request)
     try:
-        player.actor(request.method, aim)
+        if request.method == "oracle":  # the one who may refuse
+            player.actor(request.method, aim)
     except ValueError as error:
         raise Refused(Problem(message=str(error))) from None
     return aim

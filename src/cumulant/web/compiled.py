@@ -1,7 +1,7 @@
 """What the player has compiled, with behaviour and goal apart, so that few programs serve all goals.
 
 An episode is always played to the time limit, and cut later where its goal was reached: behaviour depends on the goal's
-weights alone, whose clauses are padded to two sizes.
+weights alone, whose clauses are padded to two sizes. Where the goal itself is needed, it comes as one on any grid.
 """
 
 from functools import partial
@@ -10,14 +10,17 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, UInt8
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt, UInt8
 
 from cumulant.features.coordinates import Features
+from cumulant.features.grounding import Grounding
 from cumulant.goals.bins import bin_index
-from cumulant.goals.tasks import met
 from cumulant.transfer import inference
 from cumulant.transfer.gpi import Gpi, Thought
-from cumulant.worlds.episodes import Policy, PolicyMaker, play_from, play_many, reward_of
+from cumulant.web import grids
+from cumulant.web.grids import AnyGrid
+from cumulant.worlds.episodes import Policy, PolicyMaker, play_from, play_many
 from cumulant.worlds.protocol import Arena, World, never
 
 _FRAME = 320  # pixels of a film
@@ -37,9 +40,9 @@ class Actor(NamedTuple):
 
 
 @eqx.filter_jit
-def begin(world: Arena, key: PRNGKeyArray) -> tuple[Float[Array, " k"], PRNGKeyArray]:
-    """Where an episode begins, and the key of what follows."""
-    key_start, key_act = jax.random.split(key)  # as `play` does
+def begin(world: Arena, seed: UInt[Array, ""] | UInt[np.ndarray, ""]) -> tuple[Float[Array, " k"], PRNGKeyArray]:
+    """Where the episode of a seed begins, and the key of what follows."""
+    key_start, key_act = jax.random.split(jax.random.key(seed))  # as `episode_keys` and `play` do
     return world.features(world.reset(key_start)), key_act
 
 
@@ -75,18 +78,20 @@ def step_once(
     return world.features(following), bin_index(f, bins)
 
 
-@jax.jit
-def met_along(table: Bool[Array, "c k b"], places: Float[Array, "n k"]) -> Bool[Array, "n c k"]:
-    """Which conditions hold in each of n states."""
-    return jax.vmap(partial(met, table))(places)
+@eqx.filter_jit
+def weights_of(goal: AnyGrid, bins: int, grounding: Grounding | None) -> Float[Array, "c d m"]:
+    """A goal's clauses as weights over the cumulants."""
+    return grids.weights(goal, bins, grounding)
 
 
 @eqx.filter_jit
-def collect(
-    world: Arena, gpi: Gpi, table: Bool[Array, "c k b"], key: PRNGKeyArray, bins: int, budget: int
-) -> inference.Labelled:
+def collect(world: Arena, gpi: Gpi, goal: AnyGrid, key: PRNGKeyArray, bins: int, budget: int) -> inference.Labelled:
     """Steps labelled with a reward of 1 where the goal holds."""
-    return inference.collect_labelled(world, gpi, bins, reward_of(world, table), key, budget)
+
+    def reward(state: PyTree) -> Float[Array, ""]:
+        return grids.reached(goal, world.features(state)).astype(jnp.float32)
+
+    return inference.collect_labelled(world, gpi, bins, reward, key, budget)
 
 
 @partial(jax.jit, static_argnums=1)

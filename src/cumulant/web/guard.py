@@ -1,19 +1,25 @@
 """What stands between the network and the player: who may ask, how much, how often. Nothing is kept about anybody."""
 
+import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 MAX_BYTES = 64 * 1024  # of a request's body, and of a message over the socket
-MAX_SESSIONS = 64  # open sockets
+OVER_LIMIT = "over_limit"  # what marks, in a request's state, a connection too many of its address
 _RATE, _BURST = 60.0, 400.0  # units of cost a second, and at once
 _ADDRESSES = 1024  # remembered at most, for their rates alone
 _ANY_HOST = ("0.0.0.0", "::", "")  # served under whatever name
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)  # host, perhaps a port
+TOO_MANY = "there are too many connections from your address: close some, or wait"
+
+_WHEN_REFUSED = {"Retry-After": "10", "Connection": "close"}
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -66,17 +72,11 @@ def welcome(headers: Headers, host: str) -> bool:
 
     Another site's page can send requests here under its own origin, or under a name that it points at this machine.
     """
-    named = headers.get("host", "")
-    ours = host in _ANY_HOST or _hostname(named) in ("localhost", "127.0.0.1", "::1", host)
-    origin = headers.get("origin")
-    return ours and (origin is None or urlsplit(origin).netloc == named)
-
-
-def _hostname(named: str) -> str | None:
-    try:
-        return urlsplit(f"//{named}").hostname
-    except ValueError:
-        return None
+    named = _AUTHORITY.fullmatch(headers.get("host", ""))
+    if named is None:
+        return False
+    ours = host in _ANY_HOST or named[1].strip("[]").lower() in ("localhost", "127.0.0.1", "::1", host)
+    return ours and headers.get("origin") in (None, f"http://{named[0]}", f"https://{named[0]}")
 
 
 class Guard:
@@ -87,18 +87,22 @@ class Guard:
         self.app, self.host = app, host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; sockets are checked where they are accepted."""
-        if scope["type"] != "http":
+        """One request, or one socket."""
+        if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
 
         async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        headers = Headers(scope=scope)
-        if not welcome(headers, self.host):
+        if not welcome(Headers(scope=scope), self.host):
             return await _refuse(403, "this server answers its own page alone")(scope, receive, with_headers)
+        if scope["type"] == "websocket":
+            enter = _turn_away if scope.get("state", {}).get(OVER_LIMIT) else self.app
+            return await enter(scope, receive, with_headers)
+        if scope.get("state", {}).get(OVER_LIMIT):
+            return await _refuse(429, TOO_MANY, _WHEN_REFUSED)(scope, receive, with_headers)
         body = await _body(receive)
         if body is None:
             return await _refuse(413, f"a request has at most {MAX_BYTES} bytes")(scope, receive, with_headers)
@@ -125,5 +129,17 @@ async def _body(receive: Receive) -> bytes | None:
             return body
 
 
-def _refuse(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"message": message, "span": None, "suggestion": ""}, status)
+async def _turn_away(scope: Scope, receive: Receive, send: Send) -> None:
+    """A socket too many. It is opened first, for a page hears nothing of why a socket was not."""
+    socket = WebSocket(scope, receive, send)
+    await socket.accept()
+    await socket.close(1013, TOO_MANY)
+
+
+def problem(message: str) -> bytes:
+    """What is wrong, as every answer of the API tells it."""
+    return json.dumps({"message": message, "span": None, "suggestion": ""}).encode()
+
+
+def _refuse(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(problem(message), status, headers, "application/json")

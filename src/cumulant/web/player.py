@@ -7,18 +7,19 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from cumulant.goals.tasks import MAX_CLAUSES, Task
+from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, Task
 from cumulant.goals.weights import padded
 from cumulant.storage import Unreadable
 from cumulant.transfer.audit import PsiAt, psi_at
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
-from cumulant.web import compiled
-from cumulant.worlds.episodes import episode_keys, random_policy
+from cumulant.web import compiled, grids
+from cumulant.web.grids import on_any_grid
+from cumulant.worlds.episodes import PolicyMaker, episode_keys, random_policy
 from cumulant.worlds.films import Film, gif
-from cumulant.worlds.protocol import Arena
+from cumulant.worlds.protocol import Arena, World
 from cumulant.worlds.shipped import oracle_of
 
 Method = Literal["committed", "plain", "oracle", "random"]
@@ -33,7 +34,7 @@ class Aim(NamedTuple):
 
     task: Task
     weights: Float[np.ndarray, "c d m"]
-    table: Bool[np.ndarray, "c k b"]
+    table: Bool[np.ndarray, "own k b"]  # of the goal's own clauses
 
 
 class Episode(NamedTuple):
@@ -64,7 +65,7 @@ class Player:
             raise Unreadable(f"the page draws worlds of sprites, and a {type(library.world).__name__} is none")
         if library.why_no_words:
             raise Unreadable(f"the page is for goals in words: {library.why_no_words}")
-        self.library, self.world, self._weights = library, library.world, jax.jit(library.weights_of)
+        self.library, self.world = library, library.world
         self._oracle = oracle_of(library.world)
 
     def warm_ups(self) -> Iterator[Callable[[], Any]]:
@@ -82,27 +83,44 @@ class Player:
         yield lambda: self.film("", self.episode(few, 0, None, "committed"))
         for method in METHODS[:2]:
             yield partial(self.episode, many, 0, None, method)
+            yield partial(self.outcomes, many, 0, method)
+        for aim in self._oracles_aims():
+            yield partial(self.episode, aim, 0, None, "oracle")
+            yield partial(self.outcomes, aim, 0, "oracle")
+
+    def _oracles_aims(self) -> list[Aim]:
+        """A goal for each of the few grids that the oracle has a program for."""
+        aims: dict[int, Aim] = {}
+        for bins in range(2, MAX_BINS + 1):
+            aim = self.aim(f"{self.world.objects[0]} x 1/{bins}")
+            try:
+                aims.setdefault(self.actor("oracle", aim).guide.shape[-1], aim)
+            except ValueError:  # too fine for it, or there is none
+                break
+        return list(aims.values())
 
     def aim(self, phrase: str, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
         """The goal that a phrase means; learnt weights may take the place of the phrase's own."""
         task = self.library.task(phrase)
         size = next(size for size in _CLAUSES if size >= len(task.clauses))
-        table = task.table(size)
-        own = self._weights(jnp.asarray(table)) if w is None else padded(jnp.asarray(w), size)
-        return Aim(task, np.asarray(own), table)
+        if w is None:
+            own = compiled.weights_of(on_any_grid(task), self.library.config.bins, self.library.grounding)
+        else:
+            own = padded(jnp.asarray(w), size)
+        return Aim(task, np.asarray(own)[:size], task.table())
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
         """Where the episode of a seed begins."""
-        return np.asarray(compiled.begin(self.world, episode_keys(seed, 1)[0])[0])
+        return np.asarray(compiled.begin(self.world, np.asarray(seed, np.uint32))[0])
 
     def episode(self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method) -> Episode:
         """The episode of a seed, or with the seed's chance from another start."""
-        first, key = compiled.begin(self.world, episode_keys(seed, 1)[0])
+        first, key = compiled.begin(self.world, np.asarray(seed, np.uint32))
         first = first if start is None else jnp.asarray(start)
         features, actor = self.library.features, self.actor(method, aim)
         played = compiled.play_one(self.world, features, actor, first, key, self.library.config.bins)
         positions, bins, actions, thoughts = jax.device_get(played)
-        holds = _holds(aim, positions)
+        holds = grids.met(aim.table, positions)
         success, steps = _ending(_reached(holds))
         actions, thoughts = jax.tree.map(lambda leaf: leaf[:steps], (actions, thoughts))
         return Episode(positions[: steps + 1], bins[: steps + 1], holds[: steps + 1], actions, thoughts, success)
@@ -113,13 +131,13 @@ class Player:
         taken = compiled.step_once(self.world, self.library.features, now, jnp.int32(action), bins)
         following, where = jax.device_get(taken)
         positions = np.stack([position, following])
-        holds = _holds(aim, positions)
+        holds = grids.met(aim.table, positions)
         return Episode(positions, where, holds, np.array([action]), None, bool(_reached(holds)[1]))
 
     def outcomes(self, aim: Aim, seed: int, method: Method) -> tuple[list[bool], list[int]]:
         """Success and steps of the episodes of BATCH seeds from `seed` on."""
         positions = compiled.places_of_many(self.actor(method, aim), episode_keys(seed, BATCH))
-        reached = _reached(_holds(aim, np.asarray(positions).reshape(-1, positions.shape[-1])))
+        reached = _reached(grids.met(aim.table, np.asarray(positions).reshape(-1, positions.shape[-1])))
         endings = [_ending(row) for row in reached.reshape(BATCH, -1)]
         return [success for success, _ in endings], [steps for _, steps in endings]
 
@@ -127,7 +145,7 @@ class Player:
         """Weights from reward alone: 1 where the goal holds. What the words say is not told."""
         bins = self.library.config.bins
         key = jax.random.fold_in(jax.random.key(seed), 0)  # as `cumulant solve --reward` learns
-        labelled = compiled.collect(self.world, self.library.gpi(), jnp.asarray(aim.table), key, bins, BUDGETS[-1])
+        labelled = compiled.collect(self.world, self.library.gpi(), on_any_grid(aim.task), key, bins, BUDGETS[-1])
         lessons = []
         for steps in BUDGETS:
             times = BUDGETS[-1] // steps  # steps seen again and again tell no more, and one program fits them all
@@ -157,18 +175,29 @@ class Player:
         if method == "oracle":
             if self._oracle is None:
                 raise ValueError("this world has no oracle")
-            actor = compiled.Actor(*self._oracle, jnp.asarray(aim.table))
-            _ = actor.policy  # which refuses what it cannot aim at
-            return actor
+            return compiled.Actor(*self._oracle, _finest(*self._oracle, aim.task.table(MAX_CLAUSES)))
         if method == "random":
             return compiled.Actor(self.world, random_policy, jnp.zeros((1, 1, 1), bool))
         return compiled.Actor(self.world, self.library.gpi(method == "committed"), jnp.asarray(aim.weights))
 
 
-def _holds(aim: Aim, positions: Float[np.ndarray, "states k"]) -> Bool[np.ndarray, "states c k"]:
-    """Which conditions of the goal's own clauses hold."""
-    holds = compiled.met_along(jnp.asarray(aim.table), jnp.asarray(positions))
-    return np.asarray(holds)[:, : len(aim.task.clauses)]
+def _finest(world: World, oracle: PolicyMaker, table: Bool[np.ndarray, "c k b"]) -> Bool[Array, "c k n"]:
+    """The goal on the finest grid that the oracle can aim at, of those with twice as many bins, and twice, and so on.
+
+    It acts as before, and its programs, which are one for each number of bins, are half as many. ValueError if even the
+    goal's own grid is too fine.
+    """
+    finest = jax.device_put(table)  # which, unlike `jnp.asarray`, compiles nothing for a new shape
+    oracle(world, finest)
+    while 2 * table.shape[-1] <= MAX_BINS:
+        table = grids.halved(table)
+        finer = jax.device_put(table)
+        try:
+            oracle(world, finer)
+        except ValueError:
+            break
+        finest = finer
+    return finest
 
 
 def _reached(holds: Bool[np.ndarray, "states c k"]) -> Bool[np.ndarray, " states"]:

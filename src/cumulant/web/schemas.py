@@ -7,12 +7,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from cumulant.goals.language import MAX_CHARACTERS
 from cumulant.web.player import Method
 
-Seed = Annotated[int, Field(ge=0, lt=2**32, description="The same seed gives the same episode, here as everywhere.")]
+# Strict numbers: JSON's `true` is no 1, nor is "1".
+Seed = Annotated[
+    int, Field(strict=True, ge=0, lt=2**32, description="The same seed gives the same episode, here as everywhere.")
+]
+Action = Annotated[int, Field(strict=True, ge=0, le=7)]
 Positions = Annotated[
-    list[Annotated[float, Field(ge=0, le=1)]],
+    list[Annotated[float, Field(strict=True, ge=0, le=1)]],
     Field(max_length=20, description="agent x, agent y, then each object's: the arena is [0, 1]², y upwards."),
 ]
-Weight = Annotated[float, Field(ge=-10, le=10)]
+Weight = Annotated[float, Field(strict=True, ge=-10, le=10)]
 Row = Annotated[list[Weight], Field(max_length=99)]
 
 
@@ -48,7 +52,7 @@ class StepRequest(Goal):
     """One action of a person's: up, down, left, right, and the same four as drags."""
 
     positions: Positions
-    action: Annotated[int, Field(ge=0, le=7)]
+    action: Action
 
 
 class TeachRequest(Message):
@@ -62,7 +66,7 @@ class PsiRequest(Message):
     """A state and an action."""
 
     positions: Positions
-    action: Annotated[int, Field(ge=0, le=7)]
+    action: Action
 
 
 class Condition(Message):
@@ -165,6 +169,6 @@ class Problem(Message):
 class Call(Message):
     """What is sent over the socket: `kind` names one of the POST requests, `request` is its body."""
 
-    id: Annotated[int, Field(ge=0, lt=2**53)]
+    id: Annotated[int, Field(strict=True, ge=0, lt=2**53)]
     kind: Annotated[str, Field(max_length=20)]
     request: dict

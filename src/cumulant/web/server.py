@@ -2,25 +2,26 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Collection
 from importlib import metadata, resources
 from typing import Any
 
-from fastapi import FastAPI, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from cumulant.web import schemas
 from cumulant.web.api import OFFERS, Offer, Refused, play, world_of
-from cumulant.web.guard import MAX_SESSIONS, Bucket, Buckets, Guard, welcome
+from cumulant.web.guard import HEADERS, Guard
 from cumulant.web.player import Player
+from cumulant.web.service import Service, first_of
+from cumulant.web.socket import attend
 
-_THREADS = 2  # that compute; the event loop stays free
-_WAITING = 128  # computations at once, running or waiting
 _GIF_COST = 20
 _DESCRIPTION = """Goals in words, acted on at once.
 
@@ -40,36 +41,6 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Service:
-    """The player with its doors: a few threads that compute, and how many may wait."""
-
-    def __init__(self, player: Player):
-        """One for the life of the server."""
-        self.player, self.pool = player, ThreadPoolExecutor(_THREADS, "player")
-        self.waiting, self.sessions, self.buckets = 0, 0, Buckets()
-
-    async def compute(self, work: Callable[[], Any]) -> Any:
-        """Run it in a thread, or refuse if too many wait."""
-        if self.waiting >= _WAITING:
-            raise HTTPException(503, "too many are waiting: try again in a moment")
-        self.waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, work)
-        finally:
-            self.waiting -= 1
-
-    async def warm_up(self) -> None:
-        """Compile in the background, so that nobody waits later."""
-        for work in self.player.warm_ups():
-            await self.compute(work)
-
-    def charge(self, request: Request, cost: int) -> None:
-        """Refuse an address that asks too often."""
-        wait = self.buckets.of(request.client.host if request.client else "").wait(cost)
-        if wait:
-            raise HTTPException(429, f"too many requests: wait {wait:.1f} s", {"Retry-After": str(int(wait) + 1)})
-
-
 def create_app(player: Player, host: str = "127.0.0.1", warm_up: bool = True) -> FastAPI:
     """The application, to be bound to `host`; it compiles in the background unless told not to."""
     service = Service(player)
@@ -80,7 +51,7 @@ def create_app(player: Player, host: str = "127.0.0.1", warm_up: bool = True) ->
         yield
         if rest:
             rest.cancel()
-        service.pool.shutdown(wait=False, cancel_futures=True)
+        service.stop()
 
     app = FastAPI(
         title="Cumulant",
@@ -93,8 +64,12 @@ def create_app(player: Player, host: str = "127.0.0.1", warm_up: bool = True) ->
     app.add_middleware(Guard, host=host)
     _add_problems(app)
     _add_offers(app, service)
-    _add_socket(app, service, host)
-    app.mount("/", StaticFiles(directory=str(resources.files("cumulant.web") / "page"), html=True))
+
+    @app.websocket("/api/socket")
+    async def socket(socket: WebSocket) -> None:
+        await attend(service, socket)
+
+    _add_page(app)
     return app
 
 
@@ -107,16 +82,15 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return JSONResponse(_first_of(error.errors()).model_dump(), 422)
+        return JSONResponse(first_of(error.errors()).model_dump(), 422)
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
         return JSONResponse(schemas.Problem(message=error.detail).model_dump(), error.status_code, error.headers)
 
-
-def _first_of(errors: Any) -> schemas.Problem:
-    where = ".".join(str(part) for part in errors[0]["loc"] if part != "body")
-    return schemas.Problem(message=f"{where}: {errors[0]['msg']}" if where else errors[0]["msg"])
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> Response:  # a fault of ours, which the log tells
+        return JSONResponse(schemas.Problem(message="something went wrong here").model_dump(), 500, HEADERS)
 
 
 def _add_offers(app: FastAPI, service: Service) -> None:
@@ -137,7 +111,7 @@ def _add_offers(app: FastAPI, service: Service) -> None:
         """An episode as an animation, captioned with its goal."""
         service.charge(request, _GIF_COST)
         player = service.player
-        made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)))
+        made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)[1]))
         return Response(made, media_type="image/gif")
 
 
@@ -150,41 +124,34 @@ def _endpoint(service: Service, offer: Offer) -> Callable[..., Any]:
     return answer
 
 
-def _add_socket(app: FastAPI, service: Service, host: str) -> None:
-    @app.websocket("/api/socket")
-    async def socket(socket: WebSocket) -> None:
-        if not welcome(socket.headers, host) or service.sessions >= MAX_SESSIONS:
-            return await socket.close(1008 if service.sessions < MAX_SESSIONS else 1013)
-        service.sessions += 1
-        bucket = Bucket()
-        try:
-            await socket.accept()
-            while True:
-                await socket.send_text(await _reply(service, bucket, await socket.receive_text()))
-        except (WebSocketDisconnect, KeyError, RuntimeError):
-            pass  # gone, or sent bytes where text belongs
-        finally:
-            service.sessions -= 1
+def _add_page(app: FastAPI) -> None:
+    """The page's files, behind everything else; and what was asked for in a way that it does not offer."""
+    for route in [route for route in app.routes if isinstance(route, Route)]:  # before the page, which would say 404
+        app.router.routes.append(Route(route.path, _WrongMethod(route.methods or ())))
+    app.mount("/", _Page(directory=str(resources.files("cumulant.web") / "page"), html=True))
 
 
-async def _reply(service: Service, bucket: Bucket, text: str) -> str:
-    """The answer to one call. Who calls too often waits: nothing more is read from the socket meanwhile."""
-    number = None
-    try:
-        call = schemas.Call.model_validate_json(text)
-        number = call.id
-        if call.kind not in OFFERS:
-            raise Refused(schemas.Problem(message=f"unknown kind: choose from {', '.join(OFFERS)}"))
-        offer = OFFERS[call.kind]
-        request = offer.request.model_validate(call.request)
-        while wait := bucket.wait(offer.cost):
-            await asyncio.sleep(wait)
-        reply = await service.compute(lambda: offer.answer(service.player, request).model_dump_json())
-        return f'{{"id":{number},"reply":{reply}}}'
-    except Refused as error:
-        problem = error.problem
-    except ValidationError as error:
-        problem = _first_of(error.errors())
-    except HTTPException as error:
-        problem = schemas.Problem(message=error.detail)
-    return f'{{"id":{"null" if number is None else number},"problem":{problem.model_dump_json()}}}'
+class _WrongMethod:
+    """Says which methods a path knows."""
+
+    def __init__(self, methods: Collection[str]):
+        self.headers = {"Allow": ", ".join(sorted(methods))}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise HTTPException(405, headers=self.headers)
+
+
+class _Page(StaticFiles):
+    """Files, to be read; a file that is not there is not there in any way."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            missing = JSONResponse(schemas.Problem(message="there is no such socket").model_dump(), 404)
+            return await missing(scope, receive, send)
+        await super().__call__(scope, receive, send)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if scope["method"] in ("GET", "HEAD"):
+            return await super().get_response(path, scope)
+        await super().get_response(path, {**scope, "method": "HEAD"})
+        raise HTTPException(405, headers={"Allow": "GET, HEAD"})

@@ -9,12 +9,21 @@ export class Problem extends Error {
 }
 
 const LOST = { message: "The connection to the server was lost. Is it still running?" };
+const TRY_LATER = 1013;
 const waiting = new Map(); // id → { resolve, reject }
+let tell = () => {}; // what the server says unasked, such as a place in the queue
 let socket = null;
 let lastId = 0;
 
 export async function fetchWorld() {
-  return (await fetch("api/world")).json();
+  const answer = await fetch("api/world");
+  if (!answer.ok) throw new Problem(await answer.json());
+  return answer.json();
+}
+
+/** Call `listener` with every problem that the server tells of its own accord. */
+export function onNews(listener) {
+  tell = listener;
 }
 
 /** Ask for one of the API's offers: parse, episode, step, evaluate, teach, psi. */
@@ -40,10 +49,11 @@ function connected() {
     socket = new Promise((resolve, reject) => {
       opening.onopen = () => resolve(opening);
       opening.onmessage = (event) => settle(JSON.parse(event.data));
-      opening.onclose = () => {
+      opening.onclose = ({ code, reason }) => {
+        const why = code === TRY_LATER ? { message: reason } : LOST;
         socket = null;
-        reject(new Problem(LOST));
-        waiting.forEach((one) => one.reject(new Problem(LOST)));
+        reject(new Problem(why));
+        waiting.forEach((one) => one.reject(new Problem(why)));
         waiting.clear();
       };
     });
@@ -52,6 +62,7 @@ function connected() {
 }
 
 function settle({ id, reply, problem }) {
+  if (problem && id === null) return tell(new Problem(problem));
   const one = waiting.get(id);
   waiting.delete(id);
   if (problem) one?.reject(new Problem(problem));

@@ -1,6 +1,6 @@
 // Ties the page together: what is asked, the episode that answers it, and the views of both.
 
-import { call, fetchGif, fetchWorld } from "./api.js";
+import { call, fetchGif, fetchWorld, onNews } from "./api.js";
 import { draw } from "./arena.js";
 import { Compare } from "./compare.js";
 import { dragging, playing } from "./hands.js";
@@ -19,7 +19,10 @@ const EXAMPLES = [
   "not (square left or circle top)",
 ];
 const $ = (id) => document.getElementById(id);
-const world = await fetchWorld();
+const world = await fetchWorld().catch((error) => {
+  problem($("problem"), error);
+  throw error;
+});
 const asked = link.read(); // phrase, seed, start, weights: all that an episode depends on
 let goal = { clauses: [], bins: world.bins, weights: [] };
 let episode = null;
@@ -199,6 +202,7 @@ dragging($("arena"), world, {
 playing($("arena"), { act: take, hand });
 new ResizeObserver(() => episode && show(player.positions, player.t)).observe($("arena"));
 
+onNews((news) => problem($("problem"), news)); // until an answer comes
 asked.phrase ||= EXAMPLES[0];
 $("phrase").value = asked.phrase;
 act();
