@@ -105,7 +105,8 @@ def learn(
 
     @eqx.filter_jit  # anew for every call: what a reward refers to may have changed since the last
     def learnt(skills: Gpi, key: PRNGKeyArray) -> tuple[Array, Array]:
-        return _learn(world, skills, bins, reward, key, budgets, paper)
+        steps = collect_labelled(world, skills, bins, reward, key, max(budgets), random=paper)
+        return _fits(steps, bins, budgets, paper), (~jnp.isfinite(steps.reward)).sum()
 
     w, bad = learnt(skills, key)
     if not isinstance(bad, jax.core.Tracer) and bad:
@@ -132,20 +133,10 @@ def _check_reward(world: World, reward: Reward) -> None:
         raise ValueError(f"a reward is one number for each state, but this one gives {said}")
 
 
-def _learn(
-    world: World,
-    skills: Gpi,
-    bins: int,
-    reward: Reward,
-    key: PRNGKeyArray,
-    budgets: tuple[int, ...],
-    paper: bool,
-) -> tuple[Float[Array, "budgets k m"], Int[Array, ""]]:
-    """The weights, and how many rewards were not finite."""
-    steps = collect_labelled(world, skills, bins, reward, key, max(budgets), random=paper)
+def _fits(steps: Labelled, bins: int, budgets: tuple[int, ...], paper: bool) -> Float[Array, "budgets k m"]:
+    """The weights that the first steps give, as many as each budget says."""
     first = [jax.tree.map(lambda leaf, n=n: leaf[:n], steps) for n in budgets]
-    w = jnp.stack([least_squares(s, bins)[0] if paper else fit(s, bins) for s in first])
-    return w, (~jnp.isfinite(steps.reward)).sum()
+    return jnp.stack([least_squares(s, bins)[0] if paper else fit(s, bins) for s in first])
 
 
 @eqx.filter_jit
@@ -161,7 +152,8 @@ def learn_tasks(
     """The same for many tasks, each a reward of 1 where it holds."""
 
     def one(table: Bool[Array, "c k b"], key: PRNGKeyArray) -> Float[Array, "budgets d m"]:
-        return _learn(world, skills, bins, reward_of(world, table), key, budgets, paper)[0]
+        steps = collect_labelled(world, skills, bins, reward_of(world, table), key, max(budgets), random=paper)
+        return _fits(steps, bins, budgets, paper)
 
     return over_tasks(world, one, (tables, keys), _AT_ONCE)
 
