@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8
 
-from cumulant.worlds.renderer import Drawing
-
 
 @runtime_checkable
 class World(Protocol):
@@ -56,6 +54,15 @@ class World(Protocol):
 
     def features(self, state: PyTree) -> Float[Array, " k"]:
         """The true features of a state, each in [0, 1]."""
+
+
+class Drawing(NamedTuple):
+    """What a page needs to draw sprites by itself: the agent's first, then the objects'. Colours in hex."""
+
+    colours: list[str]
+    outlines: list[list[list[float]]]  # corners in half-extents; none for a circle, or for the agent
+    agent_radius: float
+    background: str
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
+from cumulant.worlds.protocol import Drawing
 from cumulant.worlds.shapes import SHAPES, outline, signed_distance
 
 
@@ -45,15 +46,6 @@ _AGENT_DISCS = ((1.0, "ink"), (0.72, "agent"), (0.3, "ink"))  # share of the rad
 def rgb(colour: str) -> np.ndarray:
     """A hex colour such as "#56b4e9" as three numbers in [0, 1]."""
     return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], np.float32) / 255
-
-
-class Drawing(NamedTuple):
-    """What a page needs to draw sprites by itself: the agent's first, then the objects'. Colours in hex."""
-
-    colours: list[str]
-    outlines: list[list[list[float]]]  # corners in half-extents; none for a circle, or for the agent
-    agent_radius: float
-    background: str
 
 
 class Look(NamedTuple):

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from cumulant.bounds import check_settings
-from cumulant.worlds.renderer import Drawing, Look, draw, drawing
+from cumulant.worlds.protocol import Drawing
+from cumulant.worlds.renderer import Look, draw, drawing
 from cumulant.worlds.shapes import SHAPES, signed_distance
 
 _MAX_STEPS = 100_000  # of an episode, all of which is kept
