@@ -1,16 +1,12 @@
-import importlib.util
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attack_words import OBJECTS
 from cumulant.goals.language import MAX_CHARACTERS, LanguageError, parse
 from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, THIRDS, Task
-
-_spec = importlib.util.spec_from_file_location("attack_words", Path(__file__).parents[1] / "tools" / "attack_words.py")
-attack_words = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(attack_words)
+from word_attack.findings import Findings, attack, compare
+from word_attack.writer import Writer
 
 MEANINGS = {
     # the paper's examples
@@ -158,17 +154,17 @@ def test_any_text_ends_in_a_task_or_a_clear_error(text):
 @pytest.mark.parametrize("objects", [2, 8])
 def test_words_mean_what_was_meant_and_come_back_the_same(objects):
     """A bounded part of what `tools/attack_words.py` looks for: hundreds of phrases rather than a million."""
-    findings = attack_words.Findings()
-    writer = attack_words.Writer(("agent", *attack_words.OBJECTS[:objects]), seed=0)
-    attack_words.attack(writer, 200, findings)
-    attack_words.compare(writer, 100, findings, also_reached=1)
+    findings = Findings()
+    writer = Writer(("agent", *OBJECTS[:objects]), seed=0)
+    attack(writer, 200, findings)
+    compare(writer, 100, findings, also_reached=1)
     assert not findings.wrong
     assert findings.counts["truth: tasks"] > 70
     assert min(findings.counts["truth: states inside"], findings.counts["truth: states outside"]) > 1000
 
 
 def test_the_longest_canonical_phrase_parses_back():
-    sprites = ("agent", *attack_words.OBJECTS)
+    sprites = ("agent", *OBJECTS)
     names = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
     most = 2**MAX_BINS - 1
     # Alternatives that cannot be united: each leaves out other bins, of one digit if there are any left.
