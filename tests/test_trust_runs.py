@@ -1,11 +1,9 @@
 """Runs that are killed, filled up or written twice: `tools/attack_runs.py` does all of this at a larger scale."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import jax.numpy as jnp
 import pytest
@@ -18,23 +16,22 @@ from cumulant.freeplay.checkpoints import Locked, finished, locked
 from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable, Unwritable
 from cumulant.transfer.pretraining import pretrain
+from run_attack.arena import Arena
+from run_attack.scenarios import free_play, quickly, seeing, series
 
 WORLD, TINY = Sliders(), FreePlay(width=8, num_envs=4, batch=8, env_steps=4 * 3, replay=16)  # three parts
 FOR_GOOD = sys.maxsize // 2
 
 
 @pytest.fixture(scope="module")
-def attack():
-    sys.path.append(str(Path(__file__).parents[1] / "tools"))
-    tool = importlib.import_module("attack_runs")
-    sys.path.pop()
-    with tool.quickly():
-        yield tool
+def programs():
+    with quickly():
+        yield
 
 
 @pytest.fixture(scope="module")
-def arena(attack, tmp_path_factory):
-    return attack.Arena(attack.free_play(WORLD, TINY), tmp_path_factory.mktemp("arena"))
+def arena(programs, tmp_path_factory):
+    return Arena(free_play(WORLD, TINY), tmp_path_factory.mktemp("arena"))
 
 
 def test_a_run_killed_at_any_file_step_goes_on_and_ends_with_the_same_bytes(arena):
@@ -55,14 +52,14 @@ def test_a_disk_that_stays_full_ends_the_run_in_one_line_with_what_it_has(arena)
     assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 3))
 
 
-def test_represent_killed_at_any_file_step_leaves_the_old_encoder_the_new_one_or_none(attack, tmp_path):
-    arena = attack.Arena(attack.seeing(forced=True), tmp_path)
+def test_represent_killed_at_any_file_step_leaves_the_old_encoder_the_new_one_or_none(programs, tmp_path):
+    arena = Arena(seeing(forced=True), tmp_path)
     assert all(arena.kill(step) for step in range(0, arena.steps, 2))
     assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 4))
 
 
-def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(attack, tmp_path):
-    arena = attack.Arena(attack.series(), tmp_path)
+def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(programs, tmp_path):
+    arena = Arena(series(), tmp_path)
     assert all(arena.kill(step) for step in range(0, arena.steps, 4))
 
 
