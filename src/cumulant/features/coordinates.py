@@ -14,7 +14,7 @@ from cumulant.worlds.protocol import World
 if TYPE_CHECKING:
     from cumulant.features.grounding import Grounding
 
-# A function of the observation, or a Module. Features that tremble have a `resolution`: how far off they may be.
+# A function of the observation, or a Module. Features that jitter have a `resolution`: how far off they may be.
 Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
 
 
@@ -79,5 +79,5 @@ def feature_count(features: Features, world: World) -> int:
 
 
 def resolution_of(features: Features) -> float:
-    """How far off features may be: those that tremble, as learnt ones do, have a `resolution`; others are exact."""
+    """How far off features may be: those that jitter, as learnt ones do, have a `resolution`; others are exact."""
     return getattr(features, "resolution", 0.0)

@@ -62,7 +62,7 @@ class Encoder(eqx.Module):
 
     @property
     def resolution(self) -> float:
-        """The least change of a feature that is more than noise: about a pixel. Latents tremble when anything moves."""
+        """The least change of a feature that is more than noise: about a pixel. Latents jitter when anything moves."""
         return 1 / self.autoencoder.size
 
     @property
