@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import pytest
 
 from conftest import Sliders
+from cumulant import storage
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
 from cumulant.freeplay import checkpoints
-from cumulant.freeplay.checkpoints import Locked, finished, locked
+from cumulant.freeplay.checkpoints import finished
 from cumulant.freeplay.settings import FreePlay
+from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
 from cumulant.transfer.pretraining import pretrain
 
@@ -85,7 +87,7 @@ def test_checkpoints_are_forgotten_only_when_a_newer_one_was_read_back(tmp_path,
     for update in (1, 2, 3):
         checkpoints.save(tmp_path, update, jnp.arange(3), {})
     assert kept(tmp_path) == [2, 3]
-    monkeypatch.setattr(checkpoints, "_is_whole", lambda path: False)
+    monkeypatch.setattr(storage, "is_whole", lambda path: False)
     for update in (4, 5):
         with pytest.raises(Unwritable, match="reads back as something else"):
             checkpoints.save(tmp_path, update, jnp.arange(3), {})
@@ -128,7 +130,7 @@ def test_a_second_writer_is_refused_and_a_lock_that_was_left_behind_is_none(tmp_
 
 
 def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
-    code = "import sys, pathlib; from cumulant.freeplay.checkpoints import locked\n"
+    code = "import sys, pathlib; from cumulant.locks import locked\n"
     code += "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     holds = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

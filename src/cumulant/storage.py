@@ -9,7 +9,9 @@ import io
 import json
 import math
 import os
+import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +58,7 @@ def write_whole(path: Path, data: bytes) -> None:
     A symbolic link is followed. Nothing but a plain file is ever replaced: folders, devices and pipes are refused.
     """
     target = check_writable(path)
-    try:
+    with in_one_line(path):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         try:
@@ -70,6 +72,13 @@ def write_whole(path: Path, data: bytes) -> None:
             os.unlink(name)
             raise
         sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def in_one_line(path: Path) -> Iterator[None]:
+    """What the system refuses, as Unwritable, which names the path."""
+    try:
+        yield
     except OSError as error:
         raise Unwritable(f"cannot write {path}: {error.strerror or error}") from None
 
@@ -103,6 +112,21 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def discard(folder: Path, ending: str = "") -> None:
+    """Remove a folder, if it is there: renamed first, so that half a folder never counts."""
+    hidden = folder.name.startswith(".")
+    if not hidden:
+        shutil.rmtree(aside(folder, ending), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rename(folder, aside(folder, ending))
+    shutil.rmtree(folder if hidden else aside(folder, ending), ignore_errors=True)
+
+
+def aside(folder: Path, ending: str = "") -> Path:
+    """The name of a folder while it does not count: it is being written, or removed."""
+    return folder.with_name(f".{folder.name}{ending}.tmp")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON; NaN and infinities, which JSON lacks, are refused."""
     write_whole(path, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
@@ -119,7 +143,7 @@ def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
 def read_info(folder: Path) -> dict[str, Any]:
     """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
     path = folder / "config.json"
-    with _opened(folder, "config.json", _CONFIG_BYTES) as file:
+    with open_plain(folder, "config.json", _CONFIG_BYTES) as file:
         text = file.read()
     try:
         info = json.loads(text, parse_constant=_no_number)
@@ -137,6 +161,15 @@ def read_info(folder: Path) -> dict[str, Any]:
     return info
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether the arrays are those that config.json vouches for."""
+    try:
+        with open_plain(folder, "weights.safetensors", sys.maxsize) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == read_info(folder).get("sha256")
+    except (OSError, Unreadable):
+        return False
+
+
 def read(folder: Path, like: Tree) -> Tree:
     """A pytree like `like`, of arrays or merely of their shapes, with the arrays of the folder.
 
@@ -146,7 +179,7 @@ def read(folder: Path, like: Tree) -> Tree:
     leaves, structure = jax.tree.flatten(like)
     shapes = [jax.eval_shape(_plain, leaf) if _is_array(leaf) else None for leaf in leaves]
     needed = sum(math.prod(shape.shape) * shape.dtype.itemsize for shape in shapes if shape is not None)
-    with _opened(folder, "weights.safetensors", needed + _HEADER_BYTES) as file:
+    with open_plain(folder, "weights.safetensors", needed + _HEADER_BYTES) as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != read_info(folder).get("sha256"):
             raise Unreadable(f"{path} is damaged: its checksum is not the one in config.json")
         file.seek(0)
@@ -173,7 +206,7 @@ def _restored(like: jax.Array | jax.ShapeDtypeStruct, array: np.ndarray, path: P
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
+def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
     """A plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
     path = folder / name
     try:

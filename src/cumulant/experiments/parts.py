@@ -12,7 +12,7 @@ import jax
 import cumulant
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
-from cumulant.freeplay.checkpoints import locked
+from cumulant.locks import locked
 from cumulant.worlds.spriteworld import Spriteworld
 
 if TYPE_CHECKING:
