@@ -160,3 +160,18 @@ def test_metrics_up_to_a_checkpoint_are_read_and_half_a_line_is_not(tmp_path):
     assert checkpoints.read_metrics(tmp_path, 2) == lines[:2]
     assert checkpoints.read_metrics(tmp_path, 9) == lines
     assert checkpoints.read_metrics(tmp_path / "none", 9) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 99_999, '{"update": ' + "9" * 400 + "}", '{"update": NaN}', "{}", "[1]", "\udcff"]
+)
+def test_damaged_lines_of_metrics_are_left_out(line, tmp_path):
+    good = json.dumps({"update": 1})
+    (tmp_path / "metrics.jsonl").write_bytes(f"{line}\n{good}\n".encode(errors="surrogateescape"))
+    assert checkpoints.read_metrics(tmp_path, 9) == [good]
+
+
+def test_metrics_that_are_no_plain_file_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(Unreadable, match="it is not a plain file"):
+        checkpoints.read_metrics(tmp_path, 9)

@@ -136,21 +136,18 @@ def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
     """Write a pytree's arrays, and what else to know; config.json, written last, vouches for the arrays and itself."""
     data = safetensors.numpy.save(_arrays_by_name(tree))
     write_whole(folder / "weights.safetensors", data)
-    info = info | {"sha256": hashlib.sha256(data).hexdigest()}
+    write_info(folder, info | {"sha256": hashlib.sha256(data).hexdigest()})
+
+
+def write_info(folder: Path, info: dict[str, Any]) -> None:
+    """Write config.json, with a checksum of its own."""
     write_json(folder / "config.json", info | {_SEAL: seal_of(info)})
 
 
 def read_info(folder: Path) -> dict[str, Any]:
     """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
     path = folder / "config.json"
-    with open_plain(folder, "config.json", _CONFIG_BYTES) as file:
-        text = file.read()
-    try:
-        info = json.loads(text, parse_constant=_no_number)
-    except RecursionError:
-        raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
-    except ValueError as error:
-        raise Unreadable(f"{path} cannot be read: {error}") from None
+    info = parsed(read_plain(folder, "config.json", _CONFIG_BYTES), path)
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
     seal = info.pop(_SEAL, None)
@@ -223,6 +220,25 @@ def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader
         if status.st_size > most:
             raise Unreadable(f"{path} is larger than what it should hold")
         yield file
+
+
+def read_plain(folder: Path, name: str, most: int) -> bytes:
+    """What a plain file of the folder holds, if it is at most so many bytes."""
+    with open_plain(folder, name, most) as file:
+        data = file.read(most + 1)  # and no more, should it be growing
+    if len(data) > most:
+        raise Unreadable(f"{folder / name} is larger than what it should hold")
+    return data
+
+
+def parsed(text: str | bytes, path: Path) -> Any:
+    """A value from JSON that a file holds; NaN and infinities, which JSON lacks, are refused."""
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from None
 
 
 def seal_of(info: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from cumulant.storage import Unreadable, Unwritable, aside, discard, in_one_line
 
 _KEPT = 2  # checkpoints
 _FOLDER, _METRICS = "checkpoints", "metrics.jsonl"
+_METRICS_BYTES = 2**20  # at most: a run has some forty lines
 Arrays = TypeVar("Arrays")
 Report = Callable[[dict[str, Any]], None]
 
@@ -117,17 +118,14 @@ def write_metrics(out: Path, lines: Sequence[str]) -> None:
 
 def read_metrics(out: Path, update: int) -> list[str]:
     """The lines up to a checkpoint: what was recorded after it will be recorded again."""
-    try:
-        lines = (out / _METRICS).read_text(errors="replace").splitlines()
-    except FileNotFoundError:
+    if not os.path.lexists(out / _METRICS):
         return []
-    except OSError as error:
-        raise Unreadable(f"{out / _METRICS} cannot be read: {error.strerror}") from None
+    lines = storage.read_plain(out, _METRICS, _METRICS_BYTES).decode(errors="replace").splitlines()
     return [line for line in lines if _update_of(line) <= update]
 
 
 def _update_of(line: str) -> float:
     try:
         return float(json.loads(line)["update"])
-    except (ValueError, KeyError, TypeError):
-        return math.inf  # half a line: earlier versions added one at a time
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return math.inf  # half a line, for earlier versions added one at a time, or a damaged one
