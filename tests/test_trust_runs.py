@@ -1,5 +1,7 @@
 """Runs that are killed, filled up or written twice: `tools/attack_runs.py` does all of this at a larger scale."""
 
+import errno
+import fcntl
 import importlib
 import json
 import os
@@ -141,6 +143,39 @@ def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
     assert (tmp_path / ".lock").exists()
     with locked(tmp_path):
         pass
+
+
+def test_what_killed_writes_left_is_swept_by_who_has_the_lock_and_nothing_else_is(tmp_path, tmp_path_factory):
+    inside, elsewhere = tmp_path / "encoder", tmp_path_factory.mktemp("elsewhere")
+    ours = [folder / f".{name}.ab_de012" for folder in (tmp_path, inside) for name in ("config.json", "metrics.jsonl")]
+    others = [tmp_path / name for name in ("config.json", ".config.json", ".config.json.bak", ".mine.json.abcdefgh")]
+    others += [
+        tmp_path / ".config.json.abcd.txt",
+        *(each / ".config.json.abcdefgh" for each in (tmp_path / "other", elsewhere)),
+    ]
+    for path in (*ours, *others):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (tmp_path / ".config.json.linked00").symlink_to(tmp_path / "config.json")
+    (tmp_path / ".config.json.a_folder").mkdir()
+    with locked(tmp_path), pytest.raises(Locked), locked(tmp_path, "encoder"):
+        pass
+    assert [path.exists() for path in ours] == [False, False, True, True]
+    (tmp_path / "away").symlink_to(elsewhere)
+    with locked(tmp_path, "encoder", "away"):
+        assert not any(path.exists() for path in ours)
+    assert all(path.exists() for path in others)
+    assert {".config.json.linked00", ".config.json.a_folder"} <= set(os.listdir(tmp_path))
+
+
+def test_nothing_is_swept_where_there_are_no_locks(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    (tmp_path / ".config.json.abcdefgh").touch()
+    with locked(tmp_path):
+        assert (tmp_path / ".config.json.abcdefgh").exists()
 
 
 def test_there_is_nothing_to_resume_where_nothing_was_begun(tmp_path, capsys):

@@ -3,7 +3,7 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cumulant import storage
@@ -16,19 +16,22 @@ class Locked(ValueError):
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Be the only one who writes to a folder; Locked if somebody else is.
+def locked(folder: Path, *inside: str) -> Iterator[None]:
+    """Be the only one who writes to a folder, and to those inside that the patterns name; Locked if somebody else is.
 
-    The system gives the lock back when a process ends, however it ends. Of a killed one the empty file stays, and tells
-    that something was begun here.
+    What killed writes have left there is removed. The system gives the lock back when a process ends, however it ends.
+    Of a killed one the empty file stays, and tells that something was begun here.
     """
     path = folder / _LOCK
     with storage.in_one_line(path):
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # one may write to a folder in another that one may not open
             storage.sync_folder(folder.absolute().parent)
-        handle = _lock(path)
+        handle, is_ours = _lock(path)
     try:
+        if is_ours:
+            for each in (folder, *_really_inside(folder, inside)):
+                storage.sweep(each)
         yield
     finally:
         try:
@@ -38,13 +41,19 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
+def _really_inside(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """The folders of these patterns; a link could lead to where somebody else writes."""
+    found = [path for pattern in patterns for path in folder.glob(pattern) if path.is_dir()]
+    return [path for path in found if path.resolve().is_relative_to(folder.resolve())]
+
+
 def was_locked(folder: Path) -> bool:
     """Whether somebody writes to a folder, or was killed while writing."""
     return (folder / _LOCK).exists()
 
 
-def _lock(path: Path) -> int:
-    """The open file that holds the lock."""
+def _lock(path: Path) -> tuple[int, bool]:
+    """The open file, and whether it holds the lock."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -53,9 +62,9 @@ def _lock(path: Path) -> int:
             os.close(handle)
             raise Locked(f"{path.parent} is being written by another run") from None
         except OSError:
-            return handle  # a file system without locks: better unguarded than not at all
+            return handle, False  # a file system without locks: better unguarded than not at all
         if _is_at(handle, path):
-            return handle
+            return handle, True
         os.close(handle)  # of a run that ended, and removed its file, just after we opened it
 
 

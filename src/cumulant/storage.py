@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import stat
 import sys
@@ -30,6 +31,8 @@ _LONGEST = 500  # characters of a message
 _CONFIG_BYTES = 2**20  # of a config.json, at most
 _HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
 _SEAL = "seal"  # config.json's own checksum
+_KEPT = ("config.json", "weights.safetensors", "metrics.jsonl", "measures.json")  # what runs write to their folders
+_LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, _KEPT))})\.[a-z0-9_]{{8}}")  # as mkstemp names them
 
 
 class Unreadable(Exception):
@@ -72,6 +75,14 @@ def write_whole(path: Path, data: bytes) -> None:
             os.unlink(name)
             raise
         sync_folder(target.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writes have left beside a run's files. Only who alone writes to a folder may do so."""
+    with contextlib.suppress(OSError):  # what cannot be removed stays until the next time
+        for entry in [entry for entry in os.scandir(folder) if _LEFTOVER.fullmatch(entry.name)]:
+            if entry.is_file(follow_symlinks=False):
+                os.unlink(entry.path)
 
 
 @contextlib.contextmanager

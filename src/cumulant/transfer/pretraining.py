@@ -61,7 +61,7 @@ def pretrain(
         return _held_out_success(library) if library.knows_words else None
 
     about = describe(world, config, features) | {"seed": seed}
-    with locked(out) if out else nullcontext():
+    with locked(out, encoder_folder(out).name) if out else nullcontext():
         if out:
             _prepare(out, features, resume, force)
         network = play_freely(
