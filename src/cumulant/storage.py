@@ -224,10 +224,11 @@ def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader
     except (OSError, ValueError) as error:
         reason = "it is a link" if path.is_symlink() else getattr(error, "strerror", None) or error
         raise Unreadable(f"{path} cannot be read: {reason}") from None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise Unreadable(f"{path} cannot be read: it is not a plain file")
     with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(f"{path} cannot be read: it is not a plain file")
         if status.st_size > most:
             raise Unreadable(f"{path} is larger than what it should hold")
         yield file
