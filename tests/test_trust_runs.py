@@ -105,6 +105,18 @@ def test_checkpoints_are_forgotten_only_when_a_newer_one_was_read_back(tmp_path,
     assert not (tmp_path / "checkpoints" / "000000004").exists()
 
 
+def test_a_checkpoint_that_says_nothing_of_its_run_is_passed_over_and_one_of_another_run_is_not(tmp_path):
+    for update in (1, 2):
+        checkpoints.save(tmp_path, update, jnp.full(3, update), {"format": 2, "seed": 0})
+    (tmp_path / "checkpoints" / "000000002" / "config.json").write_text('{"a": []}')
+    told = []
+    found = checkpoints.latest(tmp_path, jnp.zeros(3, int), {"format": 2, "seed": 0}, told.append)
+    assert (found == 1).all()
+    assert [event["message"].partition(" is ")[2] for event in told] == ["no checkpoint's: it lacks seed"]
+    with pytest.raises(ValueError, match="other settings"):
+        checkpoints.latest(tmp_path, jnp.zeros(3, int), {"format": 2, "seed": 1}, told.append)
+
+
 def test_a_run_killed_during_its_first_checkpoint_starts_anew_and_one_whose_checkpoints_rot_does_not(tmp_path):
     (tmp_path / "checkpoints" / "000000001").mkdir(parents=True)
     like = jnp.zeros(3, int)

@@ -197,7 +197,7 @@ def _odd_weights() -> dict[str, Change]:
     first = lambda stored: next(iter(stored))  # noqa: E731
     return {
         "NaN weights": _with_weights(lambda s: s | {first(s): np.full_like(s[first(s)], np.nan)}),
-        "infinite weights": _with_weights(lambda s: {n: np.full_like(a, np.inf) for n, a in s.items()}),
+        "infinite weights": _with_weights(lambda s: s | {first(s): np.full_like(s[first(s)], np.inf)}),
         "bfloat16 weights": _with_weights(lambda s: {n: a.astype(ml_dtypes.bfloat16) for n, a in s.items()}),
         "float64 weights": _with_weights(lambda s: {n: a.astype(np.float64) for n, a in s.items()}),
         "one array more": _with_weights(lambda s: s | {"more": np.zeros(3, np.float32)}),

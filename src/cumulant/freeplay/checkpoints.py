@@ -89,6 +89,8 @@ def latest(out: Path, like: Arrays, about: dict[str, Any], report: Report) -> Ar
     for path in reversed(found):
         try:
             info = storage.read_info(path)
+            if missing := about.keys() - info.keys() - {"format"}:
+                raise Unreadable(f"{path / 'config.json'} is no checkpoint's: it lacks {', '.join(sorted(missing))}")
             settings = about | {"format": info.get("format")}  # how it was written does not matter: version 0.1 differs
             if {name: info.get(name) for name in settings} != json.loads(json.dumps(settings)):
                 raise ValueError(f"{out} holds a run with other settings: resume it with the same")
