@@ -19,7 +19,7 @@ from cumulant.experiments.from_pixels import VAE_SEARCH, FromPixels, Pipeline, _
 from cumulant.experiments.from_scratch import DQN_SEARCH
 from cumulant.experiments.measures import disentanglement_of
 from cumulant.experiments.parts import FULL, SMOKE, TUNING_SEED, WORLD, Scale, is_recorded, run_folder, run_part
-from cumulant.experiments.run_folders import Row, read_measures, read_run
+from cumulant.experiments.run_folders import Row, read_run
 from cumulant.features.coordinates import entangled_features
 from cumulant.features.encoder import measure
 from cumulant.features.settings import Represent
@@ -125,7 +125,7 @@ def test_skills_have_a_line_under_gpi_and_one_for_the_best_of_them(monkeypatch, 
 
 
 def test_the_recorded_measures_are_what_the_features_give():
-    (first, *_), true = (read_measures(run_folder(name, RECORDED)) for name in ("ours-entangled", "ours"))
+    (first, *_), true = (read_run(run_folder(name, RECORDED)).measures for name in ("ours-entangled", "ours"))
     rotated = entangled_features(len(WORLD.feature_names), first["seed"])
     assert disentanglement_of(rotated, WORLD) == pytest.approx(first["disentanglement"], abs=1e-4)
     assert len({each["disentanglement"] for each in true}) == 1  # the true features do not depend on the seed

@@ -118,7 +118,7 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(out, capsys):
     assert "nothing to redraw" in refused("theorem", "--redraw", "--out", new)
     (out / "runs" / "dqn" / "metrics.jsonl").write_text("half a li")
     # And before anything is run: a part of this figure is missing.
-    assert "cannot be read" in refused("sample-complexity", "--smoke", "--out", str(out))
+    assert "metrics.jsonl is damaged" in refused("sample-complexity", "--smoke", "--out", str(out))
 
 
 @pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if figure.parts])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cumulant.experiments.run_folders import Row, agrees, is_finished, read_measures, read_rows, read_run, write_run
+from cumulant.experiments.run_folders import Row, agrees, is_finished, read_run, write_run
 from cumulant.experiments.statistics import (
     Curve,
     break_even,
@@ -17,7 +17,7 @@ from cumulant.experiments.statistics import (
     stratified_interval,
 )
 from cumulant.goals.suites import CLASSES
-from cumulant.storage import Unreadable
+from cumulant.storage import Unreadable, write_info
 
 CONFIG = {"settings": {"seeds": [0, 1]}, "seconds": {"total_s": 2.0}, "device": "cpu"}
 
@@ -38,17 +38,54 @@ def test_a_run_comes_back_from_its_folder(tmp_path):
     assert read_run(tmp_path / "unmeasured").measures is None
 
 
-def test_damaged_runs_are_refused_by_name(tmp_path):
-    write_run(tmp_path, {"settings": {}}, [])
-    with pytest.raises(Unreadable, match=r"config\.json is no run's: it lacks device, seconds"):
-        read_run(tmp_path)
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({"line": "x"}) + "\n")
-    with pytest.raises(Unreadable, match=r"metrics\.jsonl"):
-        read_rows(tmp_path)
-    for text in ("half a li", "[1]", "3", '[{"seed": 0}]'):
-        (tmp_path / "measures.json").write_text(text)
-        with pytest.raises(Unreadable, match=r"measures\.json cannot be read"):
-            read_measures(tmp_path)
+def refused(folder):
+    with pytest.raises(Unreadable) as caught:
+        read_run(folder)
+    return str(caught.value)
+
+
+def test_a_run_vouches_for_every_file_and_for_what_it_says_of_itself(tmp_path):
+    one, other = (tmp_path / name for name in ("one", "other"))
+    write_run(one, CONFIG, rows_of("dqn", [(0, 0.5)]), [{"seed": 0, "disentanglement": 0.5}])
+    write_run(other, CONFIG, rows_of("dqn", [(0, 1.0)]), [{"seed": 0, "disentanglement": 1.0}])
+    for name in ("metrics.jsonl", "measures.json"):
+        before = (one / name).read_bytes()
+        (one / name).write_bytes((other / name).read_bytes())
+        assert refused(one) == f"{one / name} is damaged: its checksum is not the one in config.json"
+        (one / name).unlink()
+        assert refused(one) == f"{one} holds no {name}"
+        (one / name).symlink_to(other / name)
+        assert refused(one) == f"{one / name} cannot be read: it is a link"
+        (one / name).unlink()
+        (one / name).write_bytes(before)
+    text = (one / "config.json").read_text()
+    for damaged in (text.replace("2.0", "3.0"), text.replace('"seal"', '"sea"'), text.replace('"format": 2,', "")):
+        assert damaged != text
+        (one / "config.json").write_text(damaged)
+        assert refused(one).startswith(f"{one / 'config.json'} is damaged")
+    write_info(other, CONFIG | {"format": 3})
+    assert refused(other) == f"{other} is not a run that this version reads"
+
+
+def test_runs_of_version_0_1_are_refused_by_name_where_they_are_nonsense(tmp_path):
+    def written(config, metrics="", measures=None):
+        files = {"config.json": json.dumps(config), "metrics.jsonl": metrics, "measures.json": measures}
+        for name, text in files.items():
+            (tmp_path / name).unlink(missing_ok=True)
+            if text is not None:
+                (tmp_path / name).write_text(text)
+        return tmp_path
+
+    assert read_run(written(CONFIG)).rows == []
+    assert refused(written({"settings": {}})).endswith("config.json is no run's: it lacks device, seconds")
+    assert refused(written(CONFIG | {"seconds": {"total_s": "2"}})).endswith("is no run's: seconds is {'total_s': '2'}")
+    good = json.dumps(rows_of("dqn", [(0, 0.5)])[0]._asdict())
+    assert len(read_run(written(CONFIG, f"{good}\n{good}")).rows) == 2
+    truth, infinite = good.replace("0.5", "true"), good.replace("0.5", "Infinity")
+    for line in ('{"line": "x"}', "3", "NaN", "[" * 99_999, truth, infinite):
+        assert refused(written(CONFIG, f"{good}\n{line}")).startswith(str(tmp_path / "metrics.jsonl"))
+    for text in ("half a li", "[1]", "3", '[{"seed": 0}]', '[{"seed": 0, "disentanglement": 1, "rho": {"x": "y"}}]'):
+        assert refused(written(CONFIG, good, text)).startswith(str(tmp_path / "measures.json"))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Runs that are killed, filled up or written twice: `tools/attack_runs.py` does all of this at a larger scale."""
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -9,11 +11,13 @@ import jax.numpy as jnp
 import pytest
 
 from conftest import Sliders
+from cumulant import storage
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
 from cumulant.freeplay import checkpoints
-from cumulant.freeplay.checkpoints import Locked, finished, locked
+from cumulant.freeplay.checkpoints import finished
 from cumulant.freeplay.settings import FreePlay
+from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
 from cumulant.transfer.pretraining import pretrain
 from run_attack.arena import Arena
@@ -82,7 +86,7 @@ def test_checkpoints_are_forgotten_only_when_a_newer_one_was_read_back(tmp_path,
     for update in (1, 2, 3):
         checkpoints.save(tmp_path, update, jnp.arange(3), {})
     assert kept(tmp_path) == [2, 3]
-    monkeypatch.setattr(checkpoints, "_is_whole", lambda path: False)
+    monkeypatch.setattr(storage, "is_whole", lambda path: False)
     for update in (4, 5):
         with pytest.raises(Unwritable, match="reads back as something else"):
             checkpoints.save(tmp_path, update, jnp.arange(3), {})
@@ -96,6 +100,18 @@ def test_checkpoints_are_forgotten_only_when_a_newer_one_was_read_back(tmp_path,
     checkpoints.save(tmp_path, 3, jnp.arange(3), {})
     assert kept(tmp_path) == [2, 3]
     assert not (tmp_path / "checkpoints" / "000000004").exists()
+
+
+def test_a_checkpoint_that_says_nothing_of_its_run_is_passed_over_and_one_of_another_run_is_not(tmp_path):
+    for update in (1, 2):
+        checkpoints.save(tmp_path, update, jnp.full(3, update), {"format": 2, "seed": 0})
+    (tmp_path / "checkpoints" / "000000002" / "config.json").write_text('{"a": []}')
+    told = []
+    found = checkpoints.latest(tmp_path, jnp.zeros(3, int), {"format": 2, "seed": 0}, told.append)
+    assert (found == 1).all()
+    assert [event["message"].partition(" is ")[2] for event in told] == ["no checkpoint's: it lacks seed"]
+    with pytest.raises(ValueError, match="other settings"):
+        checkpoints.latest(tmp_path, jnp.zeros(3, int), {"format": 2, "seed": 1}, told.append)
 
 
 def test_a_run_killed_during_its_first_checkpoint_starts_anew_and_one_whose_checkpoints_rot_does_not(tmp_path):
@@ -125,7 +141,7 @@ def test_a_second_writer_is_refused_and_a_lock_that_was_left_behind_is_none(tmp_
 
 
 def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
-    code = "import sys, pathlib; from cumulant.freeplay.checkpoints import locked\n"
+    code = "import sys, pathlib; from cumulant.locks import locked\n"
     code += "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     holds = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -136,6 +152,39 @@ def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
     assert (tmp_path / ".lock").exists()
     with locked(tmp_path):
         pass
+
+
+def test_what_killed_writes_left_is_swept_by_who_has_the_lock_and_nothing_else_is(tmp_path, tmp_path_factory):
+    inside, elsewhere = tmp_path / "encoder", tmp_path_factory.mktemp("elsewhere")
+    ours = [folder / f".{name}.ab_de012" for folder in (tmp_path, inside) for name in ("config.json", "metrics.jsonl")]
+    others = [tmp_path / name for name in ("config.json", ".config.json", ".config.json.bak", ".mine.json.abcdefgh")]
+    others += [
+        tmp_path / ".config.json.abcd.txt",
+        *(each / ".config.json.abcdefgh" for each in (tmp_path / "other", elsewhere)),
+    ]
+    for path in (*ours, *others):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (tmp_path / ".config.json.linked00").symlink_to(tmp_path / "config.json")
+    (tmp_path / ".config.json.a_folder").mkdir()
+    with locked(tmp_path), pytest.raises(Locked), locked(tmp_path, "encoder"):
+        pass
+    assert [path.exists() for path in ours] == [False, False, True, True]
+    (tmp_path / "away").symlink_to(elsewhere)
+    with locked(tmp_path, "encoder", "away"):
+        assert not any(path.exists() for path in ours)
+    assert all(path.exists() for path in others)
+    assert {".config.json.linked00", ".config.json.a_folder"} <= set(os.listdir(tmp_path))
+
+
+def test_nothing_is_swept_where_there_are_no_locks(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    (tmp_path / ".config.json.abcdefgh").touch()
+    with locked(tmp_path):
+        assert (tmp_path / ".config.json.abcdefgh").exists()
 
 
 def test_there_is_nothing_to_resume_where_nothing_was_begun(tmp_path, capsys):
@@ -155,3 +204,18 @@ def test_metrics_up_to_a_checkpoint_are_read_and_half_a_line_is_not(tmp_path):
     assert checkpoints.read_metrics(tmp_path, 2) == lines[:2]
     assert checkpoints.read_metrics(tmp_path, 9) == lines
     assert checkpoints.read_metrics(tmp_path / "none", 9) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 99_999, '{"update": ' + "9" * 400 + "}", '{"update": NaN}', "{}", "[1]", "\udcff"]
+)
+def test_damaged_lines_of_metrics_are_left_out(line, tmp_path):
+    good = json.dumps({"update": 1})
+    (tmp_path / "metrics.jsonl").write_bytes(f"{line}\n{good}\n".encode(errors="surrogateescape"))
+    assert checkpoints.read_metrics(tmp_path, 9) == [good]
+
+
+def test_metrics_that_are_no_plain_file_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(Unreadable, match="it is not a plain file"):
+        checkpoints.read_metrics(tmp_path, 9)

@@ -1,299 +1,149 @@
 """Attack what is read from disk: hostile folders, and damage to good ones.
 
-    python tools/attack_folders.py --hostile --flips 5000
+    python tools/attack_folders.py --hostile 10000 --processes 100 --flips 5000
 
-A hostile folder must be refused in one line within two seconds, run no code and take little memory. A damaged one must
-be refused, or give the very arrays that were written. Exit status 1 if anything is wrong.
+A hostile folder must be refused in one line within two seconds, run no code and take little memory: a process that
+refuses one stays below 500 MB, and one that finds nothing wrong takes what a good folder does, mostly to compile. A
+damaged folder must be refused, or give the very bits that were written. Exit status 1 if anything is wrong.
 """
 
 import argparse
 import contextlib
 import io
 import itertools
-import json
 import os
-import random
-import resource
-import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import ml_dtypes
-import numpy as np
-import safetensors.numpy
+from damaged_folders import attack_damage
+from hostile_folders import hostile_folders
 
 from cumulant.commands.cli import main as command
-from cumulant.features.encoder import Encoder, make_autoencoder
-from cumulant.features.settings import Represent
-from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
-from cumulant.storage import Unreadable, seal_of
-from cumulant.transfer.library import Library
-from cumulant.worlds.pixels import PixelSpriteworld
-from cumulant.worlds.spriteworld import Spriteworld
 
-SECONDS, BYTES = 2.0, 500e6
-ODD: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2.5, -0.0, 1e308, 10**30, "", "x", "\x1b[2J", "\n", "../..")
-ODD += ([], [[]], ["square"] * 3, {}, {"a": 1})
-SIZES = ("width", "depth", "bins", "objects", "latents", "size", "max_steps")  # what memory and time depend on
-FEATURES = ("evil:f", "os:system", "learnt:..", "learnt:/", "learnt:encoder/../..", "entangled:1e9", "\x1b]0;x\x07")
-SMALL = PixelSpriteworld(("square",), size=16)
-
-
-def good_library(folder: Path) -> Library:
-    """A small library with an encoder of its own."""
-    settings, config = Represent(latents=6, width=4), FreePlay(width=8, depth=1)
-    autoencoder = make_autoencoder(SMALL, settings, jax.random.key(0))
-    kept, unfold = jnp.arange(5, dtype=jnp.int32), jnp.zeros((6, 6))
-    encoder = Encoder(autoencoder, kept, jnp.zeros(5), jnp.ones(5), unfold, None, SMALL, settings)
-    library = Library(SMALL, config, make_network(config, 5, 8, jax.random.key(1)), encoder)
-    library.save(folder)
-    return library
+SECONDS = 2.0  # to read or refuse a folder in a process that is running
+PROCESS_SECONDS = 60.0  # for a process from its start, compiling where there is something to solve
+BYTES = 500e6  # of a process that refuses a folder, in all
+GROWTH = 50e6  # that a folder may take beside what a good one does
+# Runs a command, and prints its exit status and the kilobytes of its peak. It is small: to Linux, the memory of whoever
+# starts a process is that process's own until it begins, and counts.
+LAUNCHER = """
+import os, sys
+nowhere = os.open(os.devnull, os.O_WRONLY)
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, 1)])
+_, status, used = os.wait4(child, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_maxrss)
+"""
 
 
-def hostile_folders(root: Path) -> Iterator[tuple[str, Path]]:
-    """Folders that nobody should trust, each with what is wrong with it."""
-    plain, learnt, number = root / "plain", root / "learnt", itertools.count()
-    config = FreePlay(width=8, depth=1)
-    Library(Spriteworld(), config, make_network(config, 6, 8, jax.random.key(0))).save(plain)
-    good_library(learnt)
+class Tried(NamedTuple):
+    """What became of a folder."""
 
-    def copy(of: Path, change: Callable[[Path], None]) -> Path:
-        folder = root / f"hostile-{next(number)}"
-        shutil.copytree(of, folder)
-        change(folder)
-        return folder
-
-    changes: list[tuple[str, Path, Callable[[Path], Any]]] = []
-    for name, value in _changed_configs(json.loads((plain / "config.json").read_text())):
-        for sealed in (True, False):
-            changes.append((f"{name}, sealed: {sealed}", plain, partial(_write_config, config=value, sealed=sealed)))
-    for name, value in _changed_configs(json.loads((learnt / "encoder" / "config.json").read_text())):
-        changes.append(
-            (f"encoder: {name}", learnt, partial(_write_config, config=value, sealed=True, inside="encoder"))
-        )
-    for name, change in _odd_files().items():
-        changes += [(name, plain, change), (f"encoder: {name}", learnt, partial(_inside_encoder, change))]
-    for feature in FEATURES:
-        changes.append((f"features {feature!r}", plain, partial(_edit_config, change={"features": feature})))
-    changes.append(("encoder is a link", learnt, lambda folder: _as_link(folder / "encoder")))
-    changes.append(("the folder is a file", plain, _as_file))
-    random.Random(0).shuffle(changes)  # so that some of them are some of all kinds
-    for name, of, change in changes:
-        yield name, copy(of, change)
+    result: str  # "refused", "read", or what is wrong
+    seconds: float
+    bytes: float  # that it took beside what the process had, or all of a process of its own
 
 
-def _inside_encoder(change: Callable[[Path], Any], folder: Path) -> None:
-    change(folder / "encoder")
-
-
-def _as_file(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.write_text("x")
-
-
-def _changed_configs(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The config with each of its fields, at any depth, odd, gone or doubled."""
-    paths = [(key,) for key in config] + [(k, i) for k, v in config.items() if isinstance(v, dict) for i in v]
-    for path in paths:
-        odd = (
-            ODD
-            if len(path) == 1 or path[-1] in ("width", "depth", "bins", "objects", "latents", "size", "max_steps")
-            else ODD[::4]
-        )
-        for value in (*odd, ...):
-            changed = json.loads(json.dumps(config))
-            inner = changed if len(path) == 1 else changed[path[0]]
-            if value is ...:
-                del inner[path[-1]]
-            else:
-                inner[path[-1]] = value
-            if changed != config:
-                yield f"{'.'.join(path)} = {value!r}", changed
-    yield "an unknown field", config | {"free_play": {"\x1b[31mred": 1}}
-
-
-def _write_config(folder: Path, config: Any, sealed: bool, inside: str = "") -> None:
-    """As somebody would who knows how a config is sealed, or does not care."""
-    bare = {name: value for name, value in config.items() if name != "seal"}
-    (folder / inside / "config.json").write_text(json.dumps(bare | {"seal": seal_of(bare)} if sealed else config))
-
-
-def _edit_config(folder: Path, change: dict[str, Any]) -> None:
-    _write_config(folder, json.loads((folder / "config.json").read_text()) | change, True)
-
-
-def _as_link(path: Path) -> None:
-    away = path.with_name(f"{path.name}-away")
-    path.rename(away)
-    path.symlink_to(away)
-
-
-def _with_weights(change: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> Callable[[Path], None]:
-    """Weights that are changed by somebody who knows how they are vouched for."""
-
-    def apply(folder: Path) -> None:
-        import hashlib
-
-        path = folder / "weights.safetensors"
-        data = safetensors.numpy.save(change(safetensors.numpy.load_file(path)))
-        path.write_bytes(data)
-        _edit_config(folder, {"sha256": hashlib.sha256(data).hexdigest()})
-
-    return apply
-
-
-def _odd_files() -> dict[str, Callable[[Path], None]]:
-    def replaced(name: str, make: Callable[[Path], Any]) -> Callable[[Path], None]:
-        def apply(folder: Path) -> None:
-            (folder / name).unlink()
-            make(folder / name)
-
-        return apply
-
-    def sparse(path: Path) -> None:
-        with path.open("wb") as file:
-            file.truncate(50 * 2**30)
-
-    def header(length: int) -> Callable[[Path], Any]:
-        return lambda path: path.write_bytes(length.to_bytes(8, "little") + b"{}")
-
-    first = lambda stored: next(iter(stored))  # noqa: E731
-    kinds: dict[str, Callable[[Path], Any]] = {
-        "missing": lambda path: None,
-        "empty": lambda path: path.write_bytes(b""),
-        "a pipe": os.mkfifo,
-        "a link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
-        "a link to /etc/passwd": lambda path: path.symlink_to("/etc/passwd"),
-        "a link to itself": lambda path: path.symlink_to(path),
-        "a folder": lambda path: path.mkdir(),
-        "50 GB of nothing": sparse,
-        "noise": lambda path: path.write_bytes(random.Random(0).randbytes(5000)),
-        "a header of 2^63 bytes": header(2**63),
-        "a header of 10^9 bytes": header(10**9),
-        "deep JSON": lambda path: path.write_text("[" * 100_000),
-        "deep JSON, closed": lambda path: path.write_text('{"a":' * 50_000 + "1" + "}" * 50_000),
-        "a JSON of NaN": lambda path: path.write_text('{"format": NaN}'),
-        "a huge number": lambda path: path.write_text('{"format": ' + "9" * 100_000 + "}"),
-        "bytes that are no text": lambda path: path.write_bytes(b"{\xff\xfe}"),
-    }
-    odd = {
-        f"{file} is {kind}": replaced(file, make)
-        for kind, make in kinds.items()
-        for file in ("config.json", "weights.safetensors")
-    }
-    return odd | {
-        "NaN weights": _with_weights(lambda s: s | {first(s): np.full_like(s[first(s)], np.nan)}),
-        "infinite weights": _with_weights(lambda s: {n: np.full_like(a, np.inf) for n, a in s.items()}),
-        "bfloat16 weights": _with_weights(lambda s: {n: a.astype(ml_dtypes.bfloat16) for n, a in s.items()}),
-        "float64 weights": _with_weights(lambda s: {n: a.astype(np.float64) for n, a in s.items()}),
-        "one array more": _with_weights(lambda s: s | {"more": np.zeros(3, np.float32)}),
-        "one array less": _with_weights(lambda s: {n: s[n] for n in list(s)[1:]}),
-        "other names": _with_weights(lambda s: {f"x.{n}": a for n, a in s.items()}),
-        "counted names": _with_weights(lambda s: {str(i): a for i, a in enumerate(reversed(s.values()))}),
-    }
-
-
-def try_folder(folder: Path) -> tuple[str, float]:
-    """What the command makes of a folder: "refused", "read", or what is wrong; and the seconds it took."""
-    said, begun = io.StringIO(), time.perf_counter()
+def try_folder(folder: Path) -> Tried:
+    """What the command makes of a folder, in this process."""
+    said, before, begun = io.StringIO(), _forget_peak(), time.perf_counter()
+    status: int | str
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         try:
             status = command(["solve", "nonsense", "--library", str(folder)])  # refused once the library was read
         except BaseException:
-            return f"raised {traceback.format_exc(limit=-1).strip().splitlines()[-1]}", time.perf_counter() - begun
-    words, seconds = said.getvalue(), time.perf_counter() - begun
-    if "unknown word 'nonsense'" in words or "give --reward" in words:
-        return "read", seconds
+            status = f"raised {traceback.format_exc(limit=-1).strip().splitlines()[-1]}"
+    seconds, words = time.perf_counter() - begun, said.getvalue()
+    read = "unknown word 'nonsense'" in words or "give --reward" in words
+    return Tried("read" if read else _refusal(status, words), seconds, _memory("VmHWM") - before)
+
+
+def try_process(folder: Path) -> Tried:
+    """What the command makes of a folder, as anybody would give it."""
+    asked = [sys.executable, "-m", "cumulant", "solve", "square left", "--library", str(folder)]
+    begun = time.perf_counter()
+    told = subprocess.run([sys.executable, "-c", LAUNCHER, *asked], capture_output=True, text=True, check=True)
+    code, kilobytes = map(int, told.stdout.split())
+    result = "read" if code == 0 else _refusal(code, told.stderr)
+    return Tried(result, time.perf_counter() - begun, 1024 * kilobytes)
+
+
+def _refusal(status: int | str, words: str) -> str:
     tidy = words.count("\n") == 1 and all(c.isprintable() or c == "\n" for c in words)
-    return ("refused" if tidy and status == 2 else f"status {status}, said {words!r}"), seconds
+    return "refused" if tidy and status == 2 else f"status {status}, said {words!r}"
 
 
-def attack_hostile(root: Path, most: int) -> bool:
-    """Try every hostile folder; tell what became of them."""
+def _memory(name: str) -> float:
+    """Bytes of this process: VmRSS, what it has, or VmHWM, the most it had since its peak was forgotten."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:"))
+    return 1024 * float(line.split()[1])
+
+
+def _forget_peak() -> float:
+    """Have the peak of memory counted from now on; the bytes that there are now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _memory("VmRSS")
+
+
+def attack_hostile(root: Path, most: int, processes: int) -> bool:
+    """Try hostile folders in this process, and one of each kind in a process of its own; whether all is well."""
     (root / "evil.py").write_text("from pathlib import Path\nPath('it-ran').touch()\ndef f(obs): return obs\n")
+    here, folders = Path.cwd(), list(itertools.islice(hostile_folders(root), most))
     os.chdir(root)
-    counts, worst, wrong = Counter[str](), 0.0, []
-    for name, folder in itertools.islice(hostile_folders(root), most):
-        result, seconds = try_folder(folder)
-        counts["refused" if result == "refused" else "read" if result == "read" else "wrong"] += 1
-        worst = max(worst, seconds)
-        if result not in ("refused", "read") or seconds > SECONDS:
-            wrong.append(f"{name}: {result} after {seconds:.1f} s")
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try_folder(root / "plain")  # so that what any library takes is not counted as a hostile one's
+    print(f"this process has {_forget_peak() / 1e6:.0f} MB before it is given a hostile folder")
+    inside = {name: try_folder(folder) for _, name, folder in folders}
+    kinds = {kind: folder for kind, _, folder in reversed(folders)}
+    good = try_process(root / "plain")
+    print(f"a good folder in a process of its own: {_size(good)}")
+    outside = {kind: try_process(folder) for kind, folder in itertools.islice(kinds.items(), processes)}
+    os.chdir(here)
     ran = (root / "it-ran").exists()
-    print(f"hostile folders: {dict(counts)}, slowest {worst:.2f} s, peak {peak / 1e6:.0f} MB, code ran: {ran}")
-    print("\n".join(wrong))
-    return not wrong and not ran and peak < BYTES
+    print(f"code ran: {ran}")
+    limits = {"refused": BYTES, "read": good.bytes + GROWTH}
+    told = _told("in one process", inside, SECONDS, dict.fromkeys(limits, GROWTH))
+    return _told("in processes of their own", outside, PROCESS_SECONDS, limits) and told and not ran
 
 
-def attack_flips(root: Path, flips: int, seed: int) -> bool:
-    """Flip or cut files of a library and its encoder at random: refused, or the very same."""
-    rng, good = random.Random(seed), root / "good"
-    library = good_library(good)
-    files = [path for path in sorted(good.rglob("*")) if path.is_file()]
-    before = {path: path.read_bytes() for path in files}
-    counts, wrong = Counter[str](), []
-    for _ in range(flips):
-        path = rng.choice(files)
-        path.write_bytes(damaged(before[path], rng))
-        try:
-            same = _same(Library.load(good), library)
-            counts["the very same" if same else "WRONG"] += 1
-            wrong += [] if same else [path.name]
-        except Unreadable:
-            counts["refused"] += 1
-        except Exception as error:
-            counts["WRONG"] += 1
-            wrong.append(f"{path.name}: {error!r}")
-        path.write_bytes(before[path])
-    print(f"damage: {dict(counts)}")
-    print("\n".join(wrong[:20]))
+def _told(where: str, tried: dict[str, Tried], seconds: float, most: dict[str, float]) -> bool:
+    """Print what became of hostile folders; whether it is one of what may be, and took no more bytes than that may."""
+    counts = Counter(each.result if each.result in most else "wrong" for each in tried.values())
+    print(f"hostile folders {where}: {len(tried)}, {dict(counts)}")
+    for result in most:
+        found = {name: each for name, each in tried.items() if each.result == result}
+        for what, field in (("slowest", "seconds"), ("largest", "bytes")) if found else ():
+            name = max(found, key=lambda name: getattr(found[name], field))
+            print(f"    {what}: {_size(found[name])}: {name}")
+    wrong = {
+        name: each
+        for name, each in tried.items()
+        if each.result not in most or each.seconds > seconds or each.bytes > most[each.result]
+    }
+    print("".join(f"    WRONG: {name}: {each}\n" for name, each in wrong.items()), end="")
     return not wrong
 
 
-def damaged(data: bytes, rng: random.Random) -> bytes:
-    """The same with a bit flipped, a byte changed, a part cut out, or the end missing."""
-    place = rng.randrange(len(data))
-    match rng.randrange(4):
-        case 0:
-            return data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
-        case 1:
-            return data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :]
-        case 2:
-            return data[:place] + data[place + rng.randrange(1, 9) :]
-        case _:
-            return data[:place]
-
-
-def _same(one: Library, other: Library) -> bool:
-    trees = ((library.network, library.features) for library in (one, other))
-    return (one.world, one.config) == (other.world, other.config) and bool(eqx.tree_equal(*trees))
+def _size(tried: Tried) -> str:
+    return f"{tried.result} after {tried.seconds:.2f} s with {tried.bytes / 1e6:.0f} MB"
 
 
 def main() -> int:
     """Attack as the options say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hostile", type=int, default=10_000, metavar="N", help="hostile folders at most")
+    parser.add_argument("--processes", type=int, default=100, metavar="N", help="kinds of them in processes, at most")
     parser.add_argument("--flips", type=int, default=5_000, metavar="N", help="damaged files")
     parser.add_argument("--seed", type=int, default=0, help="of the damage")
     given = parser.parse_args()
-    here = Path.cwd()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name).resolve()
-        good = attack_hostile(root, given.hostile)
-        os.chdir(here)
-        return 0 if attack_flips(root, given.flips, given.seed) and good else 1
+        good = attack_hostile(root, given.hostile, given.processes)
+        return 0 if attack_damage(root / "damaged", given.flips, given.seed) and good else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@ import io
 import json
 import math
 import os
+import re
+import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +31,8 @@ _LONGEST = 500  # characters of a message
 _CONFIG_BYTES = 2**20  # of a config.json, at most
 _HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
 _SEAL = "seal"  # config.json's own checksum
+_KEPT = ("config.json", "weights.safetensors", "metrics.jsonl", "measures.json")  # what runs write to their folders
+_LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, _KEPT))})\.[a-z0-9_]{{8}}")  # as mkstemp names them
 
 
 class Unreadable(Exception):
@@ -56,7 +61,7 @@ def write_whole(path: Path, data: bytes) -> None:
     A symbolic link is followed. Nothing but a plain file is ever replaced: folders, devices and pipes are refused.
     """
     target = check_writable(path)
-    try:
+    with in_one_line(path):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         try:
@@ -70,6 +75,21 @@ def write_whole(path: Path, data: bytes) -> None:
             os.unlink(name)
             raise
         sync_folder(target.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writes have left beside a run's files. Only who alone writes to a folder may do so."""
+    with contextlib.suppress(OSError):  # what cannot be removed stays until the next time
+        for entry in [entry for entry in os.scandir(folder) if _LEFTOVER.fullmatch(entry.name)]:
+            if entry.is_file(follow_symlinks=False):
+                os.unlink(entry.path)
+
+
+@contextlib.contextmanager
+def in_one_line(path: Path) -> Iterator[None]:
+    """What the system refuses, as Unwritable, which names the path."""
+    try:
+        yield
     except OSError as error:
         raise Unwritable(f"cannot write {path}: {error.strerror or error}") from None
 
@@ -103,6 +123,21 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def discard(folder: Path, ending: str = "") -> None:
+    """Remove a folder, if it is there: renamed first, so that half a folder never counts."""
+    hidden = folder.name.startswith(".")
+    if not hidden:
+        shutil.rmtree(aside(folder, ending), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rename(folder, aside(folder, ending))
+    shutil.rmtree(folder if hidden else aside(folder, ending), ignore_errors=True)
+
+
+def aside(folder: Path, ending: str = "") -> Path:
+    """The name of a folder while it does not count: it is being written, or removed."""
+    return folder.with_name(f".{folder.name}{ending}.tmp")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON; NaN and infinities, which JSON lacks, are refused."""
     write_whole(path, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
@@ -112,21 +147,18 @@ def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
     """Write a pytree's arrays, and what else to know; config.json, written last, vouches for the arrays and itself."""
     data = safetensors.numpy.save(_arrays_by_name(tree))
     write_whole(folder / "weights.safetensors", data)
-    info = info | {"sha256": hashlib.sha256(data).hexdigest()}
+    write_info(folder, info | {"sha256": hashlib.sha256(data).hexdigest()})
+
+
+def write_info(folder: Path, info: dict[str, Any]) -> None:
+    """Write config.json, with a checksum of its own."""
     write_json(folder / "config.json", info | {_SEAL: seal_of(info)})
 
 
 def read_info(folder: Path) -> dict[str, Any]:
     """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
     path = folder / "config.json"
-    with _opened(folder, "config.json", _CONFIG_BYTES) as file:
-        text = file.read()
-    try:
-        info = json.loads(text, parse_constant=_no_number)
-    except RecursionError:
-        raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
-    except ValueError as error:
-        raise Unreadable(f"{path} cannot be read: {error}") from None
+    info = parsed(read_plain(folder, "config.json", _CONFIG_BYTES), path)
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
     seal = info.pop(_SEAL, None)
@@ -135,6 +167,15 @@ def read_info(folder: Path) -> dict[str, Any]:
     if seal is not None and seal != seal_of(info):
         raise Unreadable(f"{path} is damaged: its checksum is not its own")
     return info
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the arrays are those that config.json vouches for."""
+    try:
+        with open_plain(folder, "weights.safetensors", sys.maxsize) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == read_info(folder).get("sha256")
+    except (OSError, Unreadable):
+        return False
 
 
 def read(folder: Path, like: Tree) -> Tree:
@@ -146,7 +187,7 @@ def read(folder: Path, like: Tree) -> Tree:
     leaves, structure = jax.tree.flatten(like)
     shapes = [jax.eval_shape(_plain, leaf) if _is_array(leaf) else None for leaf in leaves]
     needed = sum(math.prod(shape.shape) * shape.dtype.itemsize for shape in shapes if shape is not None)
-    with _opened(folder, "weights.safetensors", needed + _HEADER_BYTES) as file:
+    with open_plain(folder, "weights.safetensors", needed + _HEADER_BYTES) as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != read_info(folder).get("sha256"):
             raise Unreadable(f"{path} is damaged: its checksum is not the one in config.json")
         file.seek(0)
@@ -173,7 +214,7 @@ def _restored(like: jax.Array | jax.ShapeDtypeStruct, array: np.ndarray, path: P
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
+def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
     """A plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
     path = folder / name
     try:
@@ -183,13 +224,33 @@ def _opened(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
     except (OSError, ValueError) as error:
         reason = "it is a link" if path.is_symlink() else getattr(error, "strerror", None) or error
         raise Unreadable(f"{path} cannot be read: {reason}") from None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise Unreadable(f"{path} cannot be read: it is not a plain file")
     with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(f"{path} cannot be read: it is not a plain file")
         if status.st_size > most:
             raise Unreadable(f"{path} is larger than what it should hold")
         yield file
+
+
+def read_plain(folder: Path, name: str, most: int) -> bytes:
+    """What a plain file of the folder holds, if it is at most so many bytes."""
+    with open_plain(folder, name, most) as file:
+        data = file.read(most + 1)  # and no more, should it be growing
+    if len(data) > most:
+        raise Unreadable(f"{folder / name} is larger than what it should hold")
+    return data
+
+
+def parsed(text: str | bytes, path: Path) -> Any:
+    """A value from JSON that a file holds; NaN and infinities, which JSON lacks, are refused."""
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from None
 
 
 def seal_of(info: dict[str, Any]) -> str:

@@ -45,10 +45,11 @@ class Arena:
             assert self.scenario.saved(self.out) >= disk.found, "what was saved is lost"
 
     def finish(self) -> None:
-        """Go on undisturbed: the end is the same, and no checkpoint is left."""
+        """Go on undisturbed: the end is the same, and neither a checkpoint nor half a file is left."""
         self.scenario.go_on(self.out)
         assert self.results() == self.expected, "the end is another"
         assert not list(self.out.glob("*checkpoints*")), "checkpoints are left"
+        assert not list(self.out.rglob(".*.????????")), "half a file is left"
 
     def kill(self, *moments: int) -> bool:
         """Die at a step of the run, then at one of going on with it, and so on; whether it lived long enough to."""

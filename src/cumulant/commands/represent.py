@@ -51,7 +51,7 @@ class RepresentCommand:
 
     def run(self) -> None:
         """Learn, judge, draw; only then touch the folder, which nobody else may write to meanwhile."""
-        from cumulant.freeplay.checkpoints import Locked, locked
+        from cumulant.locks import Locked, locked
         from cumulant.storage import Unwritable
 
         world = self.world()

@@ -12,7 +12,7 @@ import jax
 import cumulant
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
-from cumulant.freeplay.checkpoints import locked
+from cumulant.locks import locked
 from cumulant.worlds.spriteworld import Spriteworld
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def is_recorded(name: str, part: Part, scale: Scale, out: Path) -> bool:
 def run_part(name: str, part: Part, scale: Scale, out: Path, say: Callable[[str], None]) -> None:
     """Fill a part's folder, unless it already holds the part; Locked if somebody else is filling it."""
     if not is_recorded(name, part, scale, out):
-        with locked(run_folder(name, out)):
+        with locked(run_folder(name, out), "*", "*/*"):  # a part may keep libraries, with their encoders
             if not is_recorded(name, part, scale, out):  # by somebody who has just finished it
                 _fill(name, part, scale, run_folder(name, out), say)
 

@@ -1,18 +1,23 @@
 """Run folders: the only place that writes and reads them.
 
 A run folder has metrics.jsonl, a line for every measured success; measures.json, where features were measured; and
-config.json, written last, so that a folder that has one is finished. Figures are drawn from these folders alone.
+config.json, written last, so that a folder that has one is finished. It vouches for the others and itself by checksums,
+which version 0.1 did not know. Figures are drawn from these folders alone.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict, get_args, get_origin, get_type_hints
 
-from cumulant.storage import Unreadable, read_info, write_json, write_whole
+from cumulant.storage import Unreadable, parsed, read_info, read_plain, write_info, write_whole
 
-_MEASURES = "measures.json"
+FORMAT = 2
+_READ = (1, 2)  # formats; the first is of version 0.1, which did not say so
+_METRICS, _MEASURES = "metrics.jsonl", "measures.json"
+_FILE_BYTES = 2**23  # of each of them, at most: fifty times what has been recorded
 
 
 class Row(NamedTuple):
@@ -56,45 +61,91 @@ class Run(NamedTuple):
     measures: list[Measured] | None  # a seed after the other; None where there is no measures.json
 
 
+class _Config(TypedDict):
+    """What config.json says of a run; there may be more."""
+
+    settings: dict[str, Any]
+    seconds: dict[str, float]
+    device: str
+    files: NotRequired[dict[str, str]]  # their checksums; version 0.1 kept none
+
+
 def write_run(
     folder: Path, config: Mapping[str, object], rows: Iterable[Row], measures: list[Measured] | None = None
 ) -> None:
     """Write a finished run."""
-    lines = "".join(json.dumps(row._asdict()) + "\n" for row in rows)
-    write_whole(folder / "metrics.jsonl", lines.encode())
+    files = {_METRICS: "".join(f"{json.dumps(row._asdict())}\n" for row in rows).encode()}
     if measures is None:
         (folder / _MEASURES).unlink(missing_ok=True)  # of a run that was killed here
     else:
-        write_json(folder / _MEASURES, measures)
-    write_json(folder / "config.json", config)
+        files[_MEASURES] = json.dumps(measures, indent=2, allow_nan=False).encode() + b"\n"
+    for name, data in files.items():
+        write_whole(folder / name, data)
+    checksums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    write_info(folder, {**config, "format": FORMAT, "files": checksums})
 
 
 def read_run(folder: Path) -> Run:
-    """A finished run."""
+    """A finished run. Unreadable, if it is not just what was written."""
     config = read_info(folder)
-    if missing := {"settings", "seconds", "device"} - config.keys():
-        raise Unreadable(f"{folder / 'config.json'} is no run's: it lacks {', '.join(sorted(missing))}")
-    measures = read_measures(folder) if (folder / _MEASURES).exists() else None
-    return Run(folder.name, config["settings"], config["seconds"], config["device"], read_rows(folder), measures)
+    known = config.get("format", 1)
+    if known not in _READ or ("files" in config) != (known != 1):
+        raise Unreadable(f"{folder} is not a run that this version reads")
+    _check(config, _Config, folder / "config.json")
+    checksums = config.get("files")
+    rows, measures = _read_rows(folder, checksums), _read_measures(folder, checksums)
+    return Run(folder.name, config["settings"], config["seconds"], config["device"], rows, measures)
 
 
-def read_rows(folder: Path) -> list[Row]:
-    """What success a run measured."""
-    try:
-        return [Row(**json.loads(line)) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    except (OSError, ValueError, TypeError) as error:
-        raise Unreadable(f"{folder / 'metrics.jsonl'} cannot be read: {error}") from None
+def _read_rows(folder: Path, checksums: Mapping[str, str] | None) -> list[Row]:
+    path = folder / _METRICS
+    lines = [parsed(line, path) for line in _read_file(folder, _METRICS, checksums).splitlines()]
+    for line in lines:
+        _check(line, Row, path)
+    return [Row(*(line[name] for name in Row._fields)) for line in lines]
 
 
-def read_measures(folder: Path) -> list[Measured]:
-    """What a run measured of its features, a seed after the other."""
-    try:
-        measures = json.loads((folder / _MEASURES).read_text())
-        if not all({"seed", "disentanglement"} <= each.keys() for each in measures):
-            raise ValueError("a seed or its disentanglement is missing")
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise Unreadable(f"{folder / _MEASURES} cannot be read: {error}") from None
+def _read_measures(folder: Path, checksums: Mapping[str, str] | None) -> list[Measured] | None:
+    path = folder / _MEASURES
+    if not (path.exists() if checksums is None else _MEASURES in checksums):
+        return None
+    measures = parsed(_read_file(folder, _MEASURES, checksums), path)
+    if not isinstance(measures, list):
+        raise Unreadable(f"{path} cannot be read: it is not a list")
+    for measured in measures:
+        _check(measured, Measured, path)
     return measures
+
+
+def _read_file(folder: Path, name: str, checksums: Mapping[str, str] | None) -> bytes:
+    """What a file holds, if it is what config.json vouches for."""
+    data = read_plain(folder, name, _FILE_BYTES)
+    if checksums is not None and checksums.get(name) != hashlib.sha256(data).hexdigest():
+        raise Unreadable(f"{folder / name} is damaged: its checksum is not the one in config.json")
+    return data
+
+
+def _check(values: Any, kind: type, path: Path) -> None:
+    """Unreadable, unless a JSON value is an object with the fields of a kind, each of its type."""
+    kinds = get_type_hints(kind)
+    if not isinstance(values, dict):
+        raise Unreadable(f"{path} cannot be read: {values!r} is not an object")
+    if missing := getattr(kind, "__required_keys__", kinds.keys()) - values.keys():
+        raise Unreadable(f"{path} is no run's: it lacks {', '.join(sorted(missing))}")
+    for name in kinds.keys() & values.keys():
+        if not _fits(values[name], kinds[name]):
+            raise Unreadable(f"{path} is no run's: {name} is {values[name]!r}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value from JSON is of a type; a whole number does for a float, but a truth value is no number."""
+    if kind is Any:
+        return True
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(_fits(each, get_args(kind)[1]) for each in value.values())
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(each, get_args(kind)[0]) for each in value)
+    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 
 def is_finished(folder: Path, settings: Mapping[str, object]) -> bool:

@@ -19,6 +19,8 @@ from cumulant.freeplay.networks import Network
 from cumulant.freeplay.runs import CHUNKS, Diverged, play_freely
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage
+from cumulant.locks import locked
+from cumulant.storage import discard
 from cumulant.transfer.library import Library, check_features, describe, encoder_folder
 from cumulant.worlds.protocol import World
 
@@ -59,7 +61,7 @@ def pretrain(
         return _held_out_success(library) if library.knows_words else None
 
     about = describe(world, config, features) | {"seed": seed}
-    with checkpoints.locked(out) if out else nullcontext():
+    with locked(out, encoder_folder(out).name) if out else nullcontext():
         if out:
             _prepare(out, features, resume, force)
         network = play_freely(
@@ -106,7 +108,7 @@ def _prepare(out: Path, features: Features, resume: bool, force: bool) -> None:
     """Have a folder ready for a run: empty, or with what is to be resumed; and with the encoder, if there is one."""
     if force:
         checkpoints.clear(out)
-        checkpoints.discard(encoder_folder(out))
+        discard(encoder_folder(out))
     if checkpoints.holds_a_run(out) and not resume:
         raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
     found = checkpoints.finished(out)
