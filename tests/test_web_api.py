@@ -23,6 +23,7 @@ from websockets.sync.client import connect
 
 from cumulant.commands.cli import main
 from cumulant.features.grounding import Grounding
+from cumulant.goals.language import MAX_CHARACTERS
 from cumulant.goals.tasks import MAX_CLAUSES, Task, met, reached
 from cumulant.goals.weights import weights
 from cumulant.web import compiled, connections, grids, guard, service
@@ -61,6 +62,14 @@ def test_a_phrase_is_explained(client):
     assert parsed["canonical"] == "square top left or circle right"
     assert [[c["words"] for c in clause] for clause in parsed["clauses"]] == [["left", "top"], ["right"]]
     assert np.shape(parsed["weights"]) == (2, 6, 3)
+
+
+def test_a_canonical_phrase_is_understood_however_long_it_is(client):
+    even = ",".join(str(b) for b in range(2, 100, 2))
+    phrase = " or ".join(f"square x {even}/99 y {b}/99 and circle x {b}/99" for b in range(1, 61))
+    canonical = client.post("/api/parse", json={"phrase": phrase}).json()["canonical"]
+    assert 5 * MAX_CHARACTERS < len(canonical) < MAX_BYTES
+    assert client.post("/api/parse", json={"phrase": canonical}).json()["canonical"] == canonical
 
 
 def test_an_episode_shows_what_the_agent_has_in_mind(client):
@@ -140,7 +149,7 @@ def test_an_episode_becomes_a_gif(client):
     [
         ("parse", {"phrase": "get the sqare left"}, "unknown word 'sqare'; did you mean 'square'?"),
         ("parse", {"phrase": ""}, "the phrase names no goal"),
-        ("parse", {"phrase": "a" * 2001}, "phrase: String should have at most 2000 characters"),
+        ("parse", {"phrase": "square left or " * 1_000}, "the phrase has more than 2,000 words"),
         ("parse", {"phrase": PHRASE, "weights": [[1]]}, "weights are 6 rows of 3 numbers"),
         ("episode", {"phrase": PHRASE, "seed": -1}, "seed: "),
         ("episode", {"phrase": PHRASE, "seed": True}, "seed: Input should be a valid integer"),
