@@ -46,6 +46,12 @@ def test_one_action_alone_succeeds_as_often_as_geometry_says():
     assert results["luck"].ci95[0] < 1 / 3 < results["luck"].ci95[1]
 
 
+@pytest.mark.parametrize("episodes", [0, -1, 2.5, 10**11, 10**30])
+def test_so_many_episodes_are_refused_before_anything_is_played(episodes):
+    with pytest.raises(ValueError, match="the episodes of a task are 1 to 10,000,000, but got"):
+        evaluate(Spriteworld(), None, {"any": (parse("agent left"),)}, jax.random.key(0), episodes)
+
+
 def test_the_interval_is_exact_and_an_empty_success_has_no_steps():
     result = summarise(np.zeros((2, 50), bool), np.full((2, 50), 100))
     assert (result.success, result.mean_steps, result.tasks, result.episodes) == (0.0, None, 2, 100)
