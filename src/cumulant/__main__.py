@@ -4,6 +4,7 @@ Nothing heavy is imported here, so that this comes first.
 """
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ _STOPPED = 128 + signal.SIGINT  # the exit status of whatever Ctrl+C ends; SIGTE
 
 def main() -> int:
     """Run the command that the arguments name; the exit status. Ctrl+C ends it quietly, from its first moment on."""
+    _have_streams()
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # `nohup`, say, has it ignored
         return _run()
     signal.signal(signal.SIGINT, _interrupt)
@@ -27,6 +29,15 @@ def main() -> int:
 
 def _run() -> int:
     return importlib.import_module("cumulant.commands.cli").main()
+
+
+def _have_streams() -> None:
+    """Have somewhere to write to, even where a stream was closed; what its encoding lacks is no error."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (for as long as the process lives)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -87,4 +87,6 @@ def _listening(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise BadInput(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    except ValueError:  # null bytes, and parts that are too long
+        raise BadInput(f"cannot listen on {host} port {port}: this is no name of a host") from None
     return listening
