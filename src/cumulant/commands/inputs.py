@@ -162,7 +162,7 @@ def key_of(seed: int) -> "PRNGKeyArray":
     return jax.random.key(seed)
 
 
-def at_least(name: str, value: float, least: int) -> None:
+def at_least(name: str, value: int | float, least: int) -> None:
     """Refuse a number that is too small, or none."""
     if not value >= least:
         raise BadInput(f"--{name} must be at least {least}, but is {value}")
