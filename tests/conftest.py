@@ -64,7 +64,9 @@ class Sliders:
         return state.place
 
 
-_LONGEST = "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings".split()
+_LONGEST = (
+    "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings".split()
+)
 
 
 def pytest_collection_modifyitems(items):
@@ -87,3 +89,11 @@ def address(player):
 
     with serving(create_app(player, warm_up=False)) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def client(address):
+    import httpx
+
+    with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+        yield client
