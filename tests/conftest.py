@@ -64,9 +64,7 @@ class Sliders:
         return state.place
 
 
-_LONGEST = (
-    "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings".split()
-)
+_LONGEST = "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings".split()
 
 
 def pytest_collection_modifyitems(items):
