@@ -87,3 +87,11 @@ def address(player):
 
     with serving(create_app(player, warm_up=False)) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def client(address):
+    import httpx
+
+    with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+        yield client

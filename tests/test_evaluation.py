@@ -6,7 +6,7 @@ import pytest
 from cumulant.commands.output import rate_and_steps
 from cumulant.goals.language import parse
 from cumulant.transfer.evaluation import evaluate, summarise
-from cumulant.worlds.episodes import Policy, play_from
+from cumulant.worlds.episodes import Policy, play_from, random_policy
 from cumulant.worlds.spriteworld import Spriteworld, State
 
 
@@ -44,6 +44,12 @@ def test_one_action_alone_succeeds_as_often_as_geometry_says():
     results = evaluate(Spriteworld(), lambda world, table: always(2), tasks, jax.random.key(0), 2000)
     assert results["reach"].success == 1.0
     assert results["luck"].ci95[0] < 1 / 3 < results["luck"].ci95[1]
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 10**11, 10**30])
+def test_so_many_episodes_are_refused_before_anything_is_played(episodes):
+    with pytest.raises(ValueError, match="the episodes of a task are 1 to 10,000,000, but got"):
+        evaluate(Spriteworld(), random_policy, {"any": (parse("agent left"),)}, jax.random.key(0), episodes)
 
 
 def test_the_interval_is_exact_and_an_empty_success_has_no_steps():

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
+from websockets.sync.client import connect
+
+from cumulant.web import service
+from cumulant.web.seats import Seats
+from cumulant.web.server import create_app
+from web_server import PHRASE, ask, serving
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="NO BROWSER TESTS: there is no Chromium on this machine")
-PHRASE = "square top left and circle right"
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +210,19 @@ def test_psi_is_shown_for_every_action(visit):
     page.wait_for_function(
         "before => [...document.querySelectorAll('#maps canvas')].at(-1).toDataURL() !== before", arg=before
     )
+
+
+def test_who_queues_is_told_so_until_a_seat_is_free(browser, player, monkeypatch):
+    monkeypatch.setattr(service, "Seats", lambda: Seats(seats=1, queue=2))
+    with serving(create_app(player, warm_up=False)) as address, connect(f"ws://{address}/api/socket") as seated:
+        assert "reply" in ask(seated, "parse", phrase=PHRASE)
+        page = browser.new_page()
+        page.goto(f"http://{address}/?goal=agent+left&seed=3")
+        expect(page.get_by_role("alert")).to_have_text("1 people are watching: you are number 1 in the queue")
+        seated.close()
+        expect(page.get_by_role("alert")).to_be_empty(timeout=60_000)
+        expect(page.locator("#clock")).to_contain_text(" of ")
+        page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,6 +1,7 @@
 """A server of the shipped library for tests: in a thread, so that the types of all that it computes are checked too."""
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -8,6 +9,8 @@ import time
 from cumulant.transfer.library import Library
 from cumulant.web.connections import server_of
 from cumulant.web.player import Player
+
+PHRASE = "square top left and circle right"
 
 
 def shipped_player():
@@ -29,3 +32,11 @@ def serving(app):
         server.should_exit = True
         thread.join()
         listening.close()
+
+
+def ask(socket, kind, **request):
+    """The answer to a call over an open socket."""
+    socket.send(json.dumps({"id": 7, "kind": kind, "request": request}))
+    answer = json.loads(socket.recv())
+    assert answer["id"] == 7
+    return answer

@@ -1,6 +1,6 @@
 """Cumulant: play freely once, with no reward; then act on any goal at once, in words or as a reward."""
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ if not TYPE_CHECKING:  # so that a type checker sees the names above, and a miss
     def __getattr__(name: str) -> object:
         """Import a public name when it is first used: JAX takes seconds, and `cumulant --help` should not."""
         if name == "__version__":
+            from importlib import metadata  # which takes longer than all else here
+
             return metadata.version("cumulant")
         if name not in _HOME:
             raise AttributeError(f"module 'cumulant' has no attribute {name!r}")

@@ -1,6 +1,7 @@
-"""Settings that cannot work are refused by name, whoever gives them: a person, a program or a file."""
+"""Values that cannot work are refused by name, whoever gives them: a person, a program or a file."""
 
 import math
+import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -10,8 +11,12 @@ if TYPE_CHECKING:
 Bounds = tuple[int | float, int | float]  # least and greatest, both allowed
 
 
+class OutOfBounds(ValueError):
+    """A value that cannot work; the message is one clear line that names it."""
+
+
 def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
-    """ValueError for a field that is not of its type, or lies outside of its bounds.
+    """OutOfBounds for a field that is not of its type, or lies outside of its bounds.
 
     Numbers, choices and texts are checked; a whole number does for a float, but a truth value is no number.
 
@@ -21,7 +26,7 @@ def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
     ...     width: int = 1
     >>> check_settings(Size(2.5), width=(1, 10))
     Traceback (most recent call last):
-    ValueError: width must be a whole number, but is 2.5
+    cumulant.bounds.OutOfBounds: width must be a whole number, but is 2.5
     """
     kinds = get_type_hints(type(settings))
     for field in fields(settings):
@@ -30,20 +35,31 @@ def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
         least, greatest = bounds.get(field.name, (-math.inf, math.inf))
         if field.name in bounds and not least <= value <= greatest:
             edge = f"at least {_plain(least)}" if value < least else f"at most {_plain(greatest)}"
-            raise ValueError(f"{field.name} must be {edge}, but is {value}")
+            raise OutOfBounds(f"{field.name} must be {edge}, but is {value}")
 
 
 def _check_type(name: str, value: Any, kind: Any) -> None:
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
-            raise ValueError(f"unknown {name} {value!r}: choose from {', '.join(get_args(kind))}")
+            raise OutOfBounds(f"unknown {name} {value!r}: choose from {', '.join(get_args(kind))}")
     elif kind is int and (isinstance(value, bool) or not isinstance(value, int)):
-        raise ValueError(f"{name} must be a whole number, but is {value!r}")
+        raise OutOfBounds(f"{name} must be a whole number, but is {value!r}")
     elif kind is float and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
-        raise ValueError(f"{name} must be a number, but is {value!r}")
+        raise OutOfBounds(f"{name} must be a number, but is {value!r}")
     elif kind in (bool, str) and not isinstance(value, kind):
-        raise ValueError(f"{name} must be {'true or false' if kind is bool else 'a text'}, but is {value!r}")
+        raise OutOfBounds(f"{name} must be {'true or false' if kind is bool else 'a text'}, but is {value!r}")
 
 
 def _plain(number: int | float) -> str:
     return f"{number:,}" if number < 1e6 else f"{number:g}"
+
+
+def check_memory(what: str, size: int) -> None:
+    """OutOfBounds for what takes more bytes than this machine has, so that nothing is begun that cannot end.
+
+    >>> check_memory("a replay of so many", 10**30)
+    Traceback (most recent call last):
+    cumulant.bounds.OutOfBounds: a replay of so many needs more memory than this machine has
+    """
+    if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise OutOfBounds(f"{what} needs more memory than this machine has")

@@ -29,10 +29,12 @@ class Bench:
         """Measure, and tell how far the limit is."""
         import jax
 
-        from cumulant.experiments import bench
+        from cumulant.bounds import check_memory
+        from cumulant.experiments import bench, peers
 
         at_least("batch", 1 if self.batch is None else self.batch, 1)
         at_least("size", self.size, 1)
+        check_memory(f"a frame of {self.size:,} pixels a side", 3 * self.size**2)
         world, on_cpu = world_of(self.objects), jax.default_backend() == "cpu"
         measure: dict[str, Callable[[], dict[str, Any]]] = {
             "env": lambda: bench.bench_env(world, self.batch or (4096 if on_cpu else 2**22), 200, not self.no_peer),
@@ -44,6 +46,8 @@ class Bench:
             "gpi": lambda: bench.bench_gpi(world),
         }
         try:
+            if self.what in ("env", "render") and not self.no_peer:
+                peers.load()  # before anything is measured
             report = measure[self.what]()
         except ModuleNotFoundError as error:
             raise BadInput(str(error)) from None

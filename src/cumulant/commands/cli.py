@@ -6,12 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import tyro
 from tyro.conf import subcommand
 
 import cumulant
+from cumulant.bounds import OutOfBounds
 from cumulant.commands.bench import Bench
 from cumulant.commands.demo import Demo
 from cumulant.commands.evaluate import Evaluate
@@ -60,10 +62,9 @@ def _commands(argv: Sequence[str]) -> Any:
 
 def _value_of(option: str, argv: Sequence[str]) -> str:
     """What an option is given as, "--preset fast" or "--preset=fast"; empty if it is not given."""
-    following = zip(argv, [*argv[1:], ""], strict=True)
     given = [
         after if word == option else word.partition("=")[2]
-        for word, after in following
+        for word, after in pairwise([*argv, ""])
         if word.partition("=")[0] == option
     ]
     return given[-1] if given else ""
@@ -82,34 +83,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
-    except BadInput as error:
-        return _refuse(str(error))
     except Exception as error:
         said = _said_of(error)
         if said is None:
             raise
-        return _refuse(said)
+        with contextlib.suppress(OSError):  # nobody can be told
+            print(f"cumulant: {said}", file=sys.stderr)
+        return 2
     return 0
-
-
-def _refuse(words: str) -> int:
-    """Say what is wrong. Nothing that a file or an argument holds may move a terminal's cursor."""
-    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in words)
-    print(f"cumulant: {shown}", file=sys.stderr)
-    return 2
 
 
 def _said_of(error: Exception) -> str | None:
     """What there is to say of an error that is the input's fault; None for one that is ours."""
     if (pointed := getattr(error, "pointed", None)) is not None:  # a LanguageError, told without importing its module
-        return str(pointed)
+        return "\n".join(_harmless(line) for line in str(pointed).split("\n"))
     storage = sys.modules.get("cumulant.storage")  # without which nothing was read or written
     kinds = (storage.Unreadable, storage.Unwritable) if storage else ()
-    return str(error) if isinstance(error, (*kinds, MemoryError, OSError)) else None
+    if isinstance(error, (*kinds, BadInput, OutOfBounds, OSError)):
+        return _harmless(str(error))
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # NumPy's, or JAX's
+        return _harmless(f"there is not enough memory: {str(error).partition(chr(10))[0] or 'ask for less'}")
+    return None
+
+
+def _harmless(words: str) -> str:
+    """One line: nothing that a file or an argument holds may move a terminal's cursor."""
+    return "".join(c if c.isprintable() else "?" for c in words)
 
 
 def _read_command(argv: Sequence[str]) -> Any:
     """Parse the arguments; what tyro says in a box over several lines, we say in one."""
+    if (empty := _empty_option(argv)) is not None:
+        raise BadInput(f"{empty} is empty")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -124,6 +129,15 @@ def _read_command(argv: Sequence[str]) -> Any:
             raise
         words = re.sub(r"^Error parsing \S+: ", "", _first_block(said.getvalue()))  # tyro's own name of the settings
         raise BadInput(f"{words} (see cumulant --help)") from None
+
+
+def _empty_option(argv: Sequence[str]) -> str | None:
+    """The first option that is given as an empty text, as an unset variable of a script gives it; None if none is."""
+    for word, after in pairwise([*argv, "nothing"]):
+        option, given, value = word.partition("=")
+        if word.startswith("--") and (value == "" if given else after == ""):
+            return option
+    return None
 
 
 def _first_block(box: str) -> str:

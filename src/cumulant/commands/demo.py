@@ -36,10 +36,11 @@ class Demo:
     def run(self) -> None:
         """Solve, draw, tell."""
         from cumulant.goals.tasks import tables_of
-        from cumulant.transfer.evaluation import evaluate_references
+        from cumulant.transfer.evaluation import check_episodes, evaluate_references
         from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
 
         at_least("episodes", self.episodes, 1)
+        check_episodes(self.episodes)
         library, key = self.using.load(), key_of(self.seed)
         if library.why_no_words:
             raise BadInput(library.why_no_words)

@@ -40,11 +40,14 @@ class Evaluate:
     def run(self) -> None:
         """Play every task."""
         from cumulant.goals.tasks import MAX_BINS
-        from cumulant.transfer.evaluation import evaluate_references
+        from cumulant.transfer.evaluation import check_episodes, evaluate_references
+        from cumulant.transfer.inference import check_budget
 
         for name in ("episodes", "tasks_per_class"):
             at_least(name.replace("_", "-"), getattr(self, name), 1)
         at_least("few-shot", self.few_shot, 0)
+        check_episodes(self.episodes)
+        check_budget(self.few_shot or 1)
         if self.objects is not None and self.library:
             raise BadInput("a library has its own world: give --library or --objects, not both")
         libraries = [] if self.objects else [library_in(path, self.features) for path in self.library or (None,)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tyro.conf import FlagCreatePairsOff
 
 if TYPE_CHECKING:
+    import numpy as np
     from jaxtyping import PRNGKeyArray
 
     from cumulant.features.coordinates import Features
@@ -59,9 +60,12 @@ def library_in(path: Path | None, features: str = "") -> "Library":
     from cumulant.transfer.library import Library
 
     try:
-        return Library.load(path, features=_function_named(features, "features") if features else None)
-    except (Unreadable, ValueError) as error:
+        library = Library.load(path, features=_function_named(features, "features") if features else None)
+    except (Unreadable, ValueError, SystemExit) as error:  # somebody's own function may do anything
         raise BadInput(str(error)) from None
+    if features:
+        _check_finite(f"features {features!r}", _tried(features, "features", library.features, library.world))
+    return library
 
 
 def features_named(name: str, world: "World") -> "Features":
@@ -80,8 +84,9 @@ def features_named(name: str, world: "World") -> "Features":
             return entangled_features(len(world.feature_names), int(rest))
         function = _function_named(name, "features")
         feature_count(function, world)  # before anything is computed, or overwritten
-    except (Unreadable, ValueError) as error:
+    except (Unreadable, ValueError, SystemExit) as error:  # somebody's own function may do anything
         raise BadInput(str(error)) from None
+    _check_finite(f"features {name!r}", _tried(name, "features", function, world))
     return function
 
 
@@ -92,22 +97,39 @@ def learnt_folder(features: str) -> Path | None:
 
 def reward_named(name: str, library: "Library") -> "Reward":
     """The user's reward as a function of the state, tried on random states before it is used."""
-    import jax
     import jax.numpy as jnp
-    import numpy as np
 
     function, world = _function_named(name, "reward"), library.world
-    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), _TRIED))
-    try:
-        values = np.asarray(jax.vmap(lambda state: function(world.observe(state)))(states))
-    except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BadInput(f"reward {name!r} fails on an observation, or is not written in JAX: {first}") from None
+    values = _tried(name, "reward", function, world)
     if values.shape != (_TRIED,):
         raise BadInput(f"reward {name!r} must return one number, but returns the shape {values.shape[1:]}")
-    if not np.isfinite(values).all():
-        raise BadInput(f"reward {name!r} returns NaN or an infinity")
+    _check_finite(f"reward {name!r}", values)
     return lambda state: jnp.asarray(function(world.observe(state)), float)
+
+
+def _tried(name: str, role: str, function: "Callable[..., Any]", world: "World") -> "np.ndarray":
+    """What a function of the observation gives in some random states."""
+    import jax
+    import numpy as np
+
+    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), _TRIED))
+    try:
+        return np.asarray(jax.vmap(lambda state: function(world.observe(state)))(states))
+    except (Exception, SystemExit) as error:
+        raise BadInput(
+            f"{role} {name!r} fails on an observation, or is not written in JAX: {_first_line(error)}"
+        ) from None
+
+
+def _check_finite(what: str, values: "np.ndarray") -> None:
+    import numpy as np
+
+    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise BadInput(f"{what} returns NaN, an infinity, or what is no number")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _function_named(name: str, role: str) -> Callable[..., Any]:
@@ -118,11 +140,14 @@ def _function_named(name: str, role: str) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = getattr(import_module(module), function)
+        found = import_module(module)
     except ModuleNotFoundError as error:
         raise BadInput(f"{role} {name!r}: there is no module {error.name!r}") from None
-    except AttributeError:
-        raise BadInput(f"{role} {name!r}: the module {module!r} has no {function!r}") from None
+    except (Exception, SystemExit) as error:  # whatever somebody's own module does
+        raise BadInput(f"{role} {name!r}: the module {module!r} cannot be imported: {_first_line(error)}") from None
+    if not hasattr(found, function):
+        raise BadInput(f"{role} {name!r}: the module {module!r} has no {function!r}")
+    found = getattr(found, function)
     if not callable(found):
         raise BadInput(f"{role} {name!r} is no function")
     return found
@@ -137,14 +162,20 @@ def key_of(seed: int) -> "PRNGKeyArray":
     return jax.random.key(seed)
 
 
-def at_least(name: str, value: int, least: int) -> None:
-    """Refuse a number that is too small."""
-    if value < least:
+def at_least(name: str, value: int | float, least: int) -> None:
+    """Refuse a number that is too small, or none."""
+    if not value >= least:
         raise BadInput(f"--{name} must be at least {least}, but is {value}")
 
 
 def usable_folder(path: Path) -> None:
-    """Make a folder, or refuse it."""
+    """Make a folder for files, or refuse it."""
+    from cumulant.storage import Unwritable, check_writable
+
+    try:
+        check_writable(path / "config.json")  # any file: devices are no place for one
+    except Unwritable as error:
+        raise BadInput(f"cannot write to {path}: {str(error).rpartition(': ')[2]}") from None
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # a name with a null byte is no OSError

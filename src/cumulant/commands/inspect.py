@@ -29,10 +29,11 @@ class Inspect:
         from cumulant.experiments.drawings import draw_audit
         from cumulant.features.disentanglement import independence
         from cumulant.storage import write_whole
-        from cumulant.transfer.audit import audit
+        from cumulant.transfer.audit import audit, check_starts
 
         at_least("starts", self.starts, 1)
         library, key = self.using.load(), key_of(self.seed)
+        check_starts(library, self.starts)
         usable_files(self.out / "audit.png", self.out / "audit.json")
         result, names = audit(library, key, self.starts), library.feature_names
         same = np.eye(len(names), dtype=bool)

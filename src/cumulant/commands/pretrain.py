@@ -13,6 +13,7 @@ from cumulant.commands.inputs import (
     OBJECTS,
     BadInput,
     Flag,
+    at_least,
     features_named,
     key_of,
     learnt_folder,
@@ -52,10 +53,12 @@ class Pretrain:
         """Train, unless the folder already holds a run."""
         from cumulant.commands.progress import Reporter
         from cumulant.freeplay.checkpoints import holds_a_run, was_begun
+        from cumulant.freeplay.learning import check_size
         from cumulant.freeplay.runs import Diverged
         from cumulant.storage import Unreadable, Unwritable
         from cumulant.transfer.pretraining import pretrain
 
+        at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
         if self.resume and self.force:
             raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
         if self.resume and not was_begun(self.out):
@@ -64,10 +67,11 @@ class Pretrain:
         key_of(self.seed)
         if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
+        check_size(world, self.settings, features)
         usable_folder(self.out)
         stop, updates = _Interrupt(), self.settings.updates
-        reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
         try:
+            reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
             with reporter, stop:
                 library = pretrain(
                     world,

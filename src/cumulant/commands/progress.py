@@ -1,13 +1,17 @@
 """How a run is followed: a progress bar on a terminal, plain lines in a log, TensorBoard on request."""
 
+import contextlib
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import jax
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cumulant.storage import Unwritable
 
 _LINES = 5  # in a log
 
@@ -25,7 +29,7 @@ class Reporter:
         if sys.stderr.isatty() and not quiet:
             columns = (BarColumn(), TextColumn("{task.completed:,}/{task.total:,} updates {task.description}"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
-        self._board = _tensorboard(tensorboard) if tensorboard else None
+        self._board = _Board(tensorboard) if tensorboard else None
 
     def __enter__(self) -> "Reporter":
         if self._bar:
@@ -78,14 +82,50 @@ class Reporter:
                 file=sys.stderr,
             )
         if self._board:
-            self._board.add_scalar("loss", metrics["loss"], metrics["update"])
-            if "success" in metrics:
-                self._board.add_scalar("held_out_success", metrics["success"], metrics["update"])
+            judged = {"held_out_success": metrics["success"]} if "success" in metrics else {}
+            self._board.add(metrics["update"], {"loss": metrics["loss"]} | judged)
 
 
-def _tensorboard(folder: Path) -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("TensorBoard events need pip install 'cumulant[tensorboard]'") from None
-    return SummaryWriter(str(folder))
+class _Board:
+    """TensorBoard's events, each written when it is told: a thread that met a full disk would take the run along."""
+
+    def __init__(self, folder: Path):
+        """Unwritable if the folder cannot be used; ModuleNotFoundError without the extra."""
+        try:
+            from tensorboardX.event_file_writer import EventsWriter
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("TensorBoard events need pip install 'cumulant[tensorboard]'") from None
+        self._folder, self._writer = folder, None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = EventsWriter(str(folder / "events"))
+            self._writer.flush()
+        except OSError as error:
+            self._give_up()
+            raise Unwritable(f"cannot write {folder}: {error.strerror or error}") from None
+
+    def add(self, step: int, values: dict[str, float]) -> None:
+        """Write the values of a step; what cannot be written is told once, and the run goes on without it."""
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.summary import scalar
+
+        if self._writer is None:
+            return
+        try:
+            for name, value in values.items():
+                self._writer.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
+            self._writer.flush()
+        except OSError as error:
+            self._give_up()
+            words = f"cannot write {self._folder}: {error.strerror or error}; going on without TensorBoard"
+            print(f"cumulant: {words}", file=sys.stderr)
+
+    def close(self) -> None:
+        """No more events."""
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if self._writer is not None:
+            with contextlib.suppress(OSError):  # all was flushed before, or has failed before
+                self._writer.close()
+        self._writer = None

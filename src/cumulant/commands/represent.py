@@ -51,12 +51,14 @@ class RepresentCommand:
 
     def run(self) -> None:
         """Learn, judge, draw; only then touch the folder, which nobody else may write to meanwhile."""
+        from cumulant.features.representation import check_size
         from cumulant.locks import Locked, locked
         from cumulant.storage import Unwritable
 
         world = self.world()
         at_least("labelled", self.labelled, 0)
         key_of(self.seed)
+        check_size(world, self.settings, self.labelled)
         usable_folder(self.out)
         try:
             with locked(self.out):

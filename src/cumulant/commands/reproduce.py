@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import BadInput, Flag, usable_folder
+from cumulant.commands.inputs import BadInput, Flag, usable_files, usable_folder
 from cumulant.commands.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ class Reproduce:
         except (ValueError, Unreadable) as error:
             raise BadInput(str(error)) from None
         summary = figure.summarise(runs)
-        usable_folder(self.out)
         for line in summary.missing:
             print(line, file=sys.stderr)
-        picture, data = (self.out / f"{self.what}.{ending}" for ending in ("png", "json"))
+        picture, data = self._results()
         summary.draw(picture)
         write_json(data, summary.report)
         if self.json:
@@ -58,6 +57,10 @@ class Reproduce:
         for table in summary.tables:
             print_table(*table)
         print(f"Drawn in {picture}, numbers in {data}" + (f", runs in {self.out / 'runs'}." if runs else "."))
+
+    def _results(self) -> tuple[Path, Path]:
+        """The picture, and the numbers."""
+        return self.out / f"{self.what}.png", self.out / f"{self.what}.json"
 
     def _runs(self, figure: "Figure") -> "list[Run]":
         """The runs of the figure's parts, in order: those that are there, and those asked for."""
@@ -74,6 +77,8 @@ class Reproduce:
         figure.check({*there, *asked})
         if self.redraw and not there:
             raise BadInput(f"{self.out} holds nothing to redraw")
+        usable_folder(self.out)
+        usable_files(*self._results())  # before hours have been spent
         for name in asked:
             if name not in runs:
                 run_part(name, PARTS[name], scale, self.out, lambda words: print(words, file=sys.stderr, flush=True))

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tyro.conf import OmitArgPrefixes
@@ -25,33 +25,46 @@ class Serve:
 
     def run(self) -> None:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""
-        with _stopping_quietly(), _listening(self.host, self.port) as listening:
+        with _leaving_with(_stopped), _listening(self.host, self.port) as listening:
             try:
                 from cumulant.web.connections import server_of
                 from cumulant.web.server import create_app
             except ModuleNotFoundError as error:
                 raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
-            from cumulant.storage import Unreadable
-            from cumulant.web.player import Player
+            from cumulant.web.player import NotForThePage, Player
 
             try:
                 player = Player(self.using.load())
-            except Unreadable as error:
+            except NotForThePage as error:
                 raise BadInput(str(error)) from None
             next(player.warm_ups())()  # compiled before anybody is let in
             listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
-            print(f"Cumulant is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C stops it)", flush=True)
-            server_of(create_app(player, self.host)).run(sockets=[listening])
+            server = server_of(create_app(player, self.host))
+            with _leaving_with(_done):
+                address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+                print(f"Cumulant is at {address} (Ctrl+C stops it)", flush=True)
+                server.run(sockets=[listening])
+
+
+def _stopped(number: int) -> int:
+    """The exit status of what a signal ends before it has done anything."""
+    return 128 + number
+
+
+def _done(number: int) -> int:
+    """The exit status of a page that was up: being told to stop is how it ends."""
+    return 0
 
 
 @contextlib.contextmanager
-def _stopping_quietly() -> Iterator[None]:
+def _leaving_with(status: Callable[[int], int]) -> Iterator[None]:
     """Being asked to stop is no error, whether the server is still on its way or has just shut down.
 
     An exception from a handler can get lost where libraries are imported and compiled, and nothing is left to tidy up.
     """
-    before = {stop: signal.signal(stop, lambda *_: os._exit(0)) for stop in (signal.SIGINT, signal.SIGTERM)}
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {stop: signal.signal(stop, lambda number, frame: os._exit(status(number))) for stop in stops}
     try:
         yield
     finally:
@@ -74,4 +87,6 @@ def _listening(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise BadInput(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    except ValueError:  # null bytes, and parts that are too long
+        raise BadInput(f"cannot listen on {host} port {port}: this is no name of a host") from None
     return listening

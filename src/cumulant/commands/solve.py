@@ -50,17 +50,23 @@ class Solve:
         """Find weights, act, and tell how often it worked."""
         import jax
 
+        from cumulant.bounds import check_memory
         from cumulant.storage import write_whole
-        from cumulant.transfer.evaluation import summarise
+        from cumulant.transfer.evaluation import check_episodes, summarise
+        from cumulant.transfer.inference import check_budget
         from cumulant.worlds.episodes import episode_keys, goal_of, play_many
 
         if bool(self.phrase) == bool(self.reward):
             raise BadInput("give a phrase or --reward package.module:function, one of the two")
         at_least("episodes", self.episodes, 1)
         at_least("budget", self.budget, 1)
+        check_episodes(self.episodes)
+        check_budget(self.budget)
         usable_files(self.gif, self.trace)
         library, key = self.using.load(), key_of(self.seed)
         world = library.world
+        kept = 4 * self.episodes * world.max_steps * len(world.feature_names)  # bytes: where everything was
+        check_memory(f"playing {self.episodes:,} episodes", kept)
         if self.phrase and library.why_no_words:
             raise BadInput(f"{library.why_no_words}: give --reward")
         if self.phrase:

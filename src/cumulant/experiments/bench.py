@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from cumulant.bounds import check_memory
 from cumulant.experiments import peers
 from cumulant.features.coordinates import feature_count, true_features
-from cumulant.freeplay.learning import learn, make_network, start, train
+from cumulant.freeplay.learning import check_size, learn, make_network, start, train
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.language import LanguageError, parse
 from cumulant.goals.tasks import THIRDS
@@ -33,6 +34,7 @@ Report = dict[str, float | str | None]  # what was measured, by name
 
 def bench_env(world: Spriteworld, num_envs: int, num_steps: int, with_peer: bool) -> Report:
     """Environment steps per second under random actions, observing positions, with time limit and automatic reset."""
+    check_memory(f"{num_envs:,} worlds at once", 4 * num_envs * len(world.feature_names))
 
     @jax.jit
     def walk(key: PRNGKeyArray) -> tuple[Episodes, Float[Array, "n k"]]:
@@ -60,6 +62,7 @@ def bench_env(world: Spriteworld, num_envs: int, num_steps: int, with_peer: bool
 
 def bench_render(world: Spriteworld, num_frames: int, size: int, with_peer: bool) -> Report:
     """Anti-aliased frames per second; the original renders with its anti-aliasing of 5."""
+    check_memory(f"{num_frames:,} frames of {size:,} pixels a side", 3 * num_frames * size**2)
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), num_frames))
     draw = jax.jit(jax.vmap(partial(render, world, size=size)))
     seconds, compile_seconds = _median_seconds(draw, states)
@@ -108,8 +111,9 @@ def bench_parse(world: Spriteworld) -> Report:
 def bench_pretrain(world: World, wide_batch: int) -> Report:
     """Free play's updates and steps per second, and how near a wide update in bfloat16 comes to the matrix peak."""
     config = PRESETS["cpu" if jax.default_backend() == "cpu" else "fast"]
-    seconds, compile_seconds = _training_seconds(world, config)
     wide = replace(config, width=1024, bins=9, batch=wide_batch, half_precision=True)
+    check_size(world, wide, true_features)
+    seconds, compile_seconds = _training_seconds(world, config)
     wide_seconds = _update_seconds(world, wide)
     peak, flops = matrix_peak(), update_flops(world, wide)
     return {

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, UInt8
 
+from cumulant.bounds import check_memory
 from cumulant.features.autoencoders import Autoencoder, Decoder, image_of
 from cumulant.features.encoder import Encoder, encoded, in_parts, make_autoencoder, scaled
 from cumulant.features.grounding import check_labels, ground
@@ -66,6 +67,7 @@ def represent(
     >>> 1 <= len(cumulant.represent(world, brief, seed=0, labelled=0).kept) <= 8
     True
     """
+    check_size(world, settings, labelled)
     key_explore, key_train, key_label = jax.random.split(jax.random.key(seed), 3)
     if labelled:
         check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
@@ -83,6 +85,15 @@ def represent(
     encoder = Encoder(autoencoder, index, low, high, unfold, None, world, settings)
     report({"event": "kept", "latents": kept, "of": z.shape[1]})
     return grounded(encoder, key_label, labelled) if labelled else encoder
+
+
+def check_size(world: World, settings: Represent, labelled: int) -> None:
+    """OutOfBounds for what takes more memory than there is, by what is sure to be needed at once."""
+    frame = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
+    number = 2 * settings.pairs + labelled
+    check_memory(f"looking at {number:,} frames", number * frame.size * frame.dtype.itemsize)
+    layer = 4 * settings.batch * settings.width  # bytes for each of the least number of places
+    check_memory(f"a batch of {settings.batch:,} frames", 4 * settings.batch * frame.size + layer)
 
 
 def grounded(encoder: Encoder, key: PRNGKeyArray, labelled: int) -> Encoder:

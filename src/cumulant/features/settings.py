@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cumulant.bounds import check_settings
+from cumulant.bounds import OutOfBounds, check_settings
 
 Learner = Literal["keypoints", "beta_vae", "ada_gvae"]
 
@@ -31,8 +31,8 @@ class Represent:
         counts = dict.fromkeys(("pairs", "updates", "batch", "restarts"), (1, 1e9))
         check_settings(self, latents=(1, 1024), width=(1, 1024), **counts)
         if self.learner == "keypoints" and self.latents % 2:
-            raise ValueError(f"a keypoint has two latents, x and y, but latents is {self.latents}")
+            raise OutOfBounds(f"a keypoint has two latents, x and y, but latents is {self.latents}")
         if not 0 < self.learning_rate <= 1:
-            raise ValueError(f"learning_rate must lie in (0, 1], but is {self.learning_rate}")
+            raise OutOfBounds(f"learning_rate must lie in (0, 1], but is {self.learning_rate}")
         if self.beta < 0:
-            raise ValueError(f"beta must not be negative, but is {self.beta}")
+            raise OutOfBounds(f"beta must not be negative, but is {self.beta}")

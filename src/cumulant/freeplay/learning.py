@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from cumulant.bounds import check_memory
 from cumulant.features.coordinates import Features, feature_count, resolution_of
 from cumulant.freeplay.networks import GoalConditioned, Network, SharedTrunk
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
@@ -60,6 +61,15 @@ def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray)
         key=key_train,
         update=jnp.zeros((), jnp.int32),
     )
+
+
+def check_size(world: World, config: FreePlay, features: Features) -> None:
+    """OutOfBounds for settings that take more memory than there is, by what is sure to be needed at once."""
+    first = eqx.filter_eval_shape(start, world, config, features, jax.random.key(0))
+    arrays = [leaf for leaf in jax.tree.leaves(first) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    hidden = 4 * config.batch * config.width  # bytes of one layer's units, for every transition of an update
+    sizes = f"replay {config.replay:,}, num_envs {config.num_envs:,}, batch {config.batch:,}, width {config.width:,}"
+    check_memory(f"free play with {sizes}", sum(leaf.size * leaf.dtype.itemsize for leaf in arrays) + hidden)
 
 
 def _seen(world: World, features: Features, episodes: Episodes) -> Float[Array, "n k"]:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cumulant.bounds import check_settings
+from cumulant.bounds import OutOfBounds, check_settings
+
+_COUNTED = 2**31 - 1  # as far as a program counts
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,17 @@ class FreePlay:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        counts = dict.fromkeys(("env_steps", "num_envs", "batch", "replay"), (1, 1e12))
+        counts = dict.fromkeys(("num_envs", "batch", "replay"), (1, _COUNTED)) | {"env_steps": (1, 1e12)}
         check_settings(self, bins=(1, 99), width=(1, 16_384), depth=(1, 64), switch_every=(0, 1e6), **counts)
+        if self.updates > _COUNTED:
+            raise OutOfBounds(f"a run has at most {_COUNTED:,} updates, but {self.env_steps:,} env_steps are more")
         if not 0 <= self.gamma < 1:
-            raise ValueError(
+            raise OutOfBounds(
                 f"gamma must lie in [0, 1), but is {self.gamma}: with 1 the sums of cumulants are infinite"
             )
         for name in ("learning_rate", "target_rate", "epsilon_low", "epsilon_high"):
             if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
+                raise OutOfBounds(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
 
     @property
     def updates(self) -> int:

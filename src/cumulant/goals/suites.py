@@ -5,6 +5,7 @@ from numbers import Integral
 
 import numpy as np
 
+from cumulant.bounds import OutOfBounds
 from cumulant.goals.tasks import Task, checked_bins
 
 MAX_TASKS = 1_000_000  # of a class, or goals in all
@@ -92,4 +93,4 @@ def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int
 
 def _check_number(tasks: int) -> None:
     if not isinstance(tasks, Integral) or not 1 <= tasks <= MAX_TASKS:
-        raise ValueError(f"the tasks of a class are 1 to {MAX_TASKS:,}, but got {tasks}")
+        raise OutOfBounds(f"the tasks of a class are 1 to {MAX_TASKS:,}, but got {tasks}")

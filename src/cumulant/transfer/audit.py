@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from cumulant.bounds import check_memory
 from cumulant.features.coordinates import feature_count
 from cumulant.freeplay.learning import own_value
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
+from cumulant.transfer.evaluation import check_episodes
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import Play, Policy, play_from
@@ -46,9 +48,18 @@ def audit(library: Library, key: PRNGKeyArray, starts: int = 200) -> Audit:
     >>> found.moved.shape  # policies of a feature, the feature that moved
     (6, 6)
     """
+    check_starts(library, starts)
     played = _audit(library.world, library.config, library.gpi(), jax.random.split(key, starts))
     true, lemma, learnt, moved = jax.device_get(played)
     return Audit(true, lemma, learnt, moved.mean(axis=1))
+
+
+def check_starts(library: Library, starts: int) -> None:
+    """Refuse a number of starts that is none, or takes more memory than there is, before anything is played."""
+    check_episodes(starts)
+    d, m = len(library.feature_names), library.config.bins
+    kept = 4 * d * m * starts * _steps(library.config.gamma) * d  # bytes: the features along the way
+    check_memory(f"an audit from {starts:,} starts", kept)
 
 
 @eqx.filter_jit

@@ -1,6 +1,7 @@
 """Success rates of a policy over tasks and seeds."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import jax
@@ -8,10 +9,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
 from scipy.stats import binomtest
 
+from cumulant.bounds import OutOfBounds
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.worlds.episodes import PolicyMaker, outcomes, random_policy
 from cumulant.worlds.protocol import World
 from cumulant.worlds.shipped import oracle_of
+
+MAX_EPISODES = 10_000_000  # of a task, or from one start after the other: all are played side by side
 
 
 class Success(NamedTuple):
@@ -47,6 +51,7 @@ def evaluate(
     >>> cumulant.evaluate(world, cumulant.oracle_policy, tasks, jax.random.key(0), episodes=8)["easy"].success
     1.0
     """
+    check_episodes(episodes)
     everything = [task for group in tasks.values() for task in group]
     tables = tables_of(everything)
     keys = jax.random.split(key, (len(everything), episodes))
@@ -55,6 +60,12 @@ def evaluate(
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
     groups = zip(np.split(success, ends), np.split(steps, ends), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}
+
+
+def check_episodes(episodes: int) -> None:
+    """Refuse what is no number of episodes, before anything is played."""
+    if not isinstance(episodes, Integral) or not 1 <= episodes <= MAX_EPISODES:
+        raise OutOfBounds(f"the episodes of a task are 1 to {MAX_EPISODES:,}, but got {episodes}")
 
 
 def evaluate_references(

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from cumulant.bounds import OutOfBounds
 from cumulant.features.coordinates import feature_count
 from cumulant.goals.bins import bin_index
 from cumulant.goals.weights import unit
@@ -110,16 +111,16 @@ def learn(
 
     w, bad = learnt(skills, key)
     if not isinstance(bad, jax.core.Tracer) and bad:
-        raise ValueError(f"the reward is not finite: it was NaN or infinite in {bad:,} of {max(budgets):,} states")
+        raise OutOfBounds(f"the reward is not finite: it was NaN or infinite in {bad:,} of {max(budgets):,} states")
     return w
 
 
 def check_budget(budget: int) -> None:
     """Refuse what is no number of labelled steps, before anything is collected."""
     if not isinstance(budget, Integral) or budget < 1:
-        raise ValueError(f"a budget is at least 1 labelled step, but is {budget}")
+        raise OutOfBounds(f"a budget is at least 1 labelled step, but is {budget}")
     if budget > MAX_BUDGET:
-        raise ValueError(f"a budget is at most {MAX_BUDGET:,} labelled steps, but is {budget:,}")
+        raise OutOfBounds(f"a budget is at most {MAX_BUDGET:,} labelled steps, but is {budget:,}")
 
 
 def _check_reward(world: World, reward: Reward) -> None:
@@ -130,7 +131,7 @@ def _check_reward(world: World, reward: Reward) -> None:
     )
     if not number or given.shape != ():
         said = f"{given.dtype}{list(given.shape)}" if isinstance(given, jax.ShapeDtypeStruct) else repr(given)
-        raise ValueError(f"a reward is one number for each state, but this one gives {said}")
+        raise OutOfBounds(f"a reward is one number for each state, but this one gives {said}")
 
 
 def _fits(steps: Labelled, bins: int, budgets: tuple[int, ...], paper: bool) -> Float[Array, "budgets k m"]:

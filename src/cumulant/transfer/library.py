@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from cumulant.goals.tasks import THIRDS, Task, tables_of
 from cumulant.goals.weights import weights
 from cumulant.storage import Unreadable
 from cumulant.transfer import inference
-from cumulant.transfer.evaluation import Success, evaluate
+from cumulant.transfer.evaluation import Success, check_episodes, evaluate
 from cumulant.transfer.gpi import Gpi
 from cumulant.worlds import shipped
 from cumulant.worlds.episodes import Policy, Reward
@@ -41,7 +40,6 @@ from cumulant.worlds.protocol import World
 
 FORMAT = 2
 _READ = (1, 2)  # formats; the first is of version 0.1
-_MAX_EPISODES = 10_000_000  # of a task
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -168,8 +166,7 @@ class Library:
         self, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int, committed: bool = True
     ) -> dict[str, Success]:
         """Zero-shot success by class of tasks."""
-        if not isinstance(episodes, Integral) or not 1 <= episodes <= _MAX_EPISODES:
-            raise ValueError(f"the episodes of a task are 1 to {_MAX_EPISODES:,}, but got {episodes}")
+        check_episodes(episodes)
         everything = [task for group in tasks.values() for task in group]
         guides = self.weights_of_all(tables_of(everything))
         return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)

@@ -14,7 +14,7 @@ from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.in_step import InStep
-from cumulant.freeplay.learning import Training, start, train
+from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.runs import CHUNKS, Diverged, play_freely
 from cumulant.freeplay.settings import FreePlay
@@ -54,6 +54,7 @@ def pretrain(
     (1, 6, 3)
     """
     check_features(features, world)
+    check_size(world, config, features)
     out = None if out is None else Path(out)
 
     def judge(network: Network) -> float | None:

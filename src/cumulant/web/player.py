@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, Task
 from cumulant.goals.weights import padded
-from cumulant.storage import Unreadable
 from cumulant.transfer.audit import PsiAt, psi_at
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
@@ -56,15 +55,19 @@ class Lesson(NamedTuple):
     weights: Float[np.ndarray, "d m"]
 
 
+class NotForThePage(ValueError):
+    """A library that the page has no use for: its world cannot be drawn, or words mean nothing to it."""
+
+
 class Player:
     """A library's world, ready to play. Its methods are pure, and may be called from several threads."""
 
     def __init__(self, library: Library):
         """Nothing is compiled yet: see `warm_ups`."""
         if not isinstance(library.world, Arena):
-            raise Unreadable(f"the page draws worlds of sprites, and a {type(library.world).__name__} is none")
+            raise NotForThePage(f"the page draws worlds of sprites, and a {type(library.world).__name__} is none")
         if library.why_no_words:
-            raise Unreadable(f"the page is for goals in words: {library.why_no_words}")
+            raise NotForThePage(f"the page is for goals in words: {library.why_no_words}")
         self.library, self.world = library, library.world
         self._oracle = oracle_of(library.world)
 

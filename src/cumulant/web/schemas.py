@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cumulant.goals.language import MAX_CHARACTERS
 from cumulant.web.player import Method
 
 # Strict numbers: JSON's `true` is no 1, nor is "1".
@@ -16,6 +15,8 @@ Positions = Annotated[
     list[Annotated[float, Field(strict=True, ge=0, le=1)]],
     Field(max_length=20, description="agent x, agent y, then each object's: the arena is [0, 1]², y upwards."),
 ]
+# No length of its own: the language says how much it reads, and the guard how long a request may be.
+Phrase = Annotated[str, Field(examples=["square top left and circle right", "square x 1,2/6 y 6/6"])]
 Weight = Annotated[float, Field(strict=True, ge=-10, le=10)]
 Row = Annotated[list[Weight], Field(max_length=99)]
 
@@ -29,7 +30,7 @@ class Message(BaseModel):
 class Goal(Message):
     """A goal in words; `weights` [d, m], learnt from reward, take the place of those that the words mean."""
 
-    phrase: Annotated[str, Field(max_length=MAX_CHARACTERS, examples=["square top left and circle right"])]
+    phrase: Phrase
     weights: Annotated[list[Row], Field(max_length=99)] | None = None
 
 
@@ -58,7 +59,7 @@ class StepRequest(Goal):
 class TeachRequest(Message):
     """A region that pays a reward of 1. The agent is told the rewards, not the words."""
 
-    phrase: Annotated[str, Field(max_length=MAX_CHARACTERS, examples=["square x 1,2/6 y 6/6"])]
+    phrase: Phrase
     seed: Seed = 0
 
 
