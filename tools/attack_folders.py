@@ -21,10 +21,9 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from cumulant.commands.cli import main as command
 from damaged_folders import attack_damage
 from hostile_folders import hostile_folders
-
-from cumulant.commands.cli import main as command
 
 SECONDS = 2.0  # to read or refuse a folder in a process that is running
 PROCESS_SECONDS = 60.0  # for a process from its start, compiling where there is something to solve

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from hostile_folders import ODD_FILES, good_encoder, good_library
 
 from cumulant.experiments.run_folders import Row, read_run, write_run
 from cumulant.features.coordinates import true_features
@@ -28,6 +27,7 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
 from cumulant.transfer.library import Library, describe
 from cumulant.worlds.spriteworld import Spriteworld
+from hostile_folders import ODD_FILES, good_encoder, good_library
 
 WORLD, BRIEF = Spriteworld(), FreePlay(width=8, depth=1, num_envs=2, batch=2, replay=8)
 ABOUT = describe(WORLD, BRIEF, true_features) | {"seed": 0}
