@@ -15,7 +15,7 @@ from cumulant.experiments.parts import TUNING_SEED, WORLD, Part, Ran, Scale, in_
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.trials import rows_of
 from cumulant.freeplay.in_step import InStep
-from cumulant.freeplay.networks import SharedTrunk
+from cumulant.freeplay.networks import Trunk
 from cumulant.goals.tasks import tables_of
 from cumulant.worlds.episodes import attempt
 from cumulant.worlds.protocol import World
@@ -61,7 +61,7 @@ class FromScratch(Part):
             rows += self._judged(name, scale, runs.runs.network, steps)
         return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
 
-    def _judged(self, name: str, scale: Scale, networks: SharedTrunk, steps: int) -> Iterator[Row]:
+    def _judged(self, name: str, scale: Scale, networks: Trunk, steps: int) -> Iterator[Row]:
         """Every seed's success on every task, from the networks of all of them."""
         labelled = scale.tasks(WORLD)
         tables, seeds = tables_of(labelled[1]), len(scale.seeds)

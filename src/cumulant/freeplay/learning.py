@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
 from cumulant.features.coordinates import Features, feature_count, resolution_of
-from cumulant.freeplay.networks import GoalConditioned, Network, SharedTrunk
+from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPerFeature
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
@@ -40,7 +40,9 @@ def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> N
     cumulants = (k, m) if config.full_matrix else (m,)
     if config.network == "goal_conditioned":
         return GoalConditioned(k, m, cumulants, actions, config.width, key)
-    return SharedTrunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
+    if config.network == "trunk_per_feature":
+        return TrunkPerFeature(k, m, cumulants, actions, config.width, config.depth, config.relational, key)
+    return Trunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
 
 
 @eqx.filter_jit
@@ -186,6 +188,7 @@ def _acting_policy_errors(
 
 def _huber(config: FreePlay, psi: Array, cumulants: Array, following: Array) -> Array:
     """Errors against φ(s) + γ ψ(s', π(s')), all scaled by 1 - γ."""
+    following = jnp.clip(following, 0, 1) if config.clipped else following
     goal = (1 - config.gamma) * cumulants + config.gamma * following.astype(jnp.float32)
     return optax.losses.huber_loss(psi.astype(jnp.float32), jax.lax.stop_gradient(goal))
 

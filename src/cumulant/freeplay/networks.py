@@ -1,4 +1,4 @@
-"""Ψ-networks. Both map a state to the blocks of Ψ that are learnt, scaled by 1 - γ so that every entry lies in [0, 1].
+"""Ψ-networks. All map a state to the blocks of Ψ that are learnt, scaled by 1 - γ so that every entry lies in [0, 1].
 
 With the off-diagonal trick a policy (i, j) has m entries for each action, those of its own feature i; with the full
 matrix it has k·m. Axes everywhere: (i, j) policy, then cumulants, then action.
@@ -44,8 +44,8 @@ class Dueling(eqx.Module):
         return self.value(x).reshape(*self.shape, 1) + advantage - advantage.mean(axis=-1, keepdims=True)
 
 
-class SharedTrunk(eqx.Module):
-    """One trunk whose head holds every policy: every transition teaches them all, and one pass serves GPI."""
+class Trunk(eqx.Module):
+    """Layers and a head. With every policy in the head, each transition teaches them all, and one pass serves GPI."""
 
     layers: list[eqx.nn.Linear]
     head: Dueling
@@ -68,6 +68,34 @@ class SharedTrunk(eqx.Module):
         for layer in self.layers:
             x = jax.nn.leaky_relu(layer(x), 0.1)
         return self.head(x)
+
+
+class TrunkPerFeature(eqx.Module):
+    """A small trunk for each feature's policies: what one feature has to learn is never in another's way."""
+
+    trunks: Trunk  # arrays with a leading axis k
+
+    def __init__(
+        self,
+        k: int,
+        m: int,
+        cumulants: tuple[int, ...],
+        actions: int,
+        width: int,
+        depth: int,
+        relational: bool,
+        key: PRNGKeyArray,
+    ):
+        """`cumulants` is the shape of what is learnt of a policy: (m,) with the trick, (k, m) in full."""
+
+        def trunk(key: PRNGKeyArray) -> Trunk:
+            return Trunk(k, (m, *cumulants), actions, width, depth, relational, key)
+
+        self.trunks = eqx.filter_vmap(trunk)(jax.random.split(key, k))
+
+    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
+        """[k] → [k, m, m, actions], or [k, m, k, m, actions] in full."""
+        return eqx.filter_vmap(lambda trunk: trunk(f), in_axes=eqx.if_array(0))(self.trunks)
 
 
 class GoalConditioned(eqx.Module):

@@ -18,7 +18,7 @@ class FreePlay:
 
     bins: int = 3  # m, the bins of each feature.
     gamma: float = 0.95  # Discount.
-    network: Literal["all_policies", "goal_conditioned"] = "all_policies"  # Ours, or the paper's.
+    network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"  # Ours, one trunk for all (0.1's), or the paper's.
     width: int = 256  # Units of a layer.
     depth: int = 2  # Layers of the all_policies trunk; the paper's network has its own.
     full_matrix: bool = False  # Learn all of Ψ; otherwise the off-diagonal trick fills in what the Lemma gives.
@@ -34,6 +34,7 @@ class FreePlay:
     epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
     epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
     switch_every: int = 10  # Mean steps until a copy takes up another policy; 0: at each episode's start.
+    clipped: bool = True  # Targets are kept within [0, 1], where all of Ψ, scaled by 1 - γ, must lie.
     half_precision: bool = False  # Matrix products in bfloat16.
 
     def __post_init__(self) -> None:
@@ -71,6 +72,7 @@ PRESETS = {
         batch=2048,
         learning_rate=1e-3,
         switch_every=0,
+        clipped=False,
         half_precision=True,
     ),
 }

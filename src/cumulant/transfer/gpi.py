@@ -20,9 +20,12 @@ from cumulant.worlds.protocol import World
 
 _REACHED = 0.99  # of the best that a feature can be worth to a clause: from here on it has reached its goal
 _CLOSER = 1e-3  # by which a value must rise to count as coming closer, where 1 is a goal held for ever
-_PATIENCE = 8  # steps without coming closer after which a feature is given up
-_SHAKES = 4  # random actions where nothing else is left to try
+_PATIENCE = 6  # steps without coming closer after which a feature is given up
+_SHAKES = 3  # random actions where nothing else is left to try
 _SURE_SHARE = 1 / 2  # of a bin, at least, in which features in doubt count as lying in it
+_MORE, _MUCH = 1.5, 0.004  # how much more, as a factor and beyond, one feature's policies must move another's to go first
+_NEARLY = 0.015  # of its best action's value: what another may lack and still serve a policy as well
+_COST = 0.015  # of a goal held for ever: what a reached goal must lose by an action to be spoilt by it
 _TINY = 1e-6  # of a goal's largest weight: keeps a clause without wishes from dividing by zero
 
 
@@ -91,6 +94,17 @@ def in_doubt(
     return (clause * phi(f, clause.shape[1])).sum(axis=1), own_values(network(f), clause[None])[0]
 
 
+def before(moved: Float[Array, "k k"]) -> Bool[Array, "k k"]:
+    """Which feature goes before which: [i, l] if the policies of i move l more than those of l move i."""
+    return moved > _MORE * moved.T + _MUCH
+
+
+def first_of(wanted: Bool[Array, " k"], before: Bool[Array, "k k"]) -> Bool[Array, " k"]:
+    """Of the features that are wanted, those that no other one goes before; all, if they go in a circle."""
+    first = wanted & ~(wanted[:, None] & before).any(axis=0)
+    return jnp.where(first.any(), first, wanted)
+
+
 class Commitment(NamedTuple):
     """What committed GPI pursues: a clause, one of its features, and the policy for it."""
 
@@ -103,51 +117,70 @@ class Commitment(NamedTuple):
     shake: Int[Array, ""]  # random actions still to take, where nothing else is left to try
 
 
-def committed_gpi(network: Network, features: Features, w: Float[Array, "c k m"], patience: int = _PATIENCE) -> Policy:
+def committed_gpi(
+    network: Network,
+    features: Features,
+    w: Float[Array, "c k m"],
+    moved: Float[Array, "k k"] | None = None,
+    patience: int = _PATIENCE,
+) -> Policy:
     """Stay with the chosen policy until its feature's goal is reached or stops getting closer.
 
     The theorem's proof pictures GPI so: it persistently pursues the unachieved feature that is easiest to achieve.
     Plain GPI chooses anew in every state, and can go round in circles where two features are in each other's way.
+
+    `moved` says how far the policies of each feature move every other. What disturbs others is pursued before them, and
+    of actions that serve it nearly alike the one is taken that spoils least of what is reached.
     """
     w = in_units(w)
     conditions = w.max(axis=2) > 0  # [c, k]
     highest = jnp.maximum(w.max(axis=2), _TINY)
     resolution = doubt(features, w.shape[2])
+    moved = jnp.zeros((w.shape[1], w.shape[1])) if moved is None else moved
+    order = before(moved)
 
     def assess(obs: Array) -> tuple[Array, Array]:
         """Which features still miss their goals [c, k], and every policy's value for them [c, k, m, a]."""
         f = features(obs)
         worth, q = jax.vmap(lambda clause: in_doubt(network, f, clause, resolution))(w)
-        return conditions & (worth < _REACHED * highest), q
+        return conditions & (worth < _REACHED * highest), q / highest[:, :, None, None]
 
     def choose(missing: Array, q: Array, given_up: Bool[Array, " k"]) -> Commitment:
-        value = q.max(axis=(2, 3)) / highest  # [c, k]; 1 for a goal held for ever
+        value = q.max(axis=(2, 3))  # [c, k]; 1 for a goal held for ever
         hope = jnp.where(conditions, jnp.where(missing, value, 1.0), 0).sum(axis=1) / jnp.maximum(
             conditions.sum(axis=1), 1
         )
         c = jnp.argmax(jnp.where(conditions.any(axis=1), hope, -1))
-        i = jnp.argmax(jnp.where(missing[c] & ~given_up, value[c], -1))
+        i = jnp.argmax(jnp.where(first_of(missing[c], order) & ~given_up, value[c], -1))
         j = q[c, i].max(axis=1).argmax()
-        return Commitment(c, i, j, q[c, i, j].max() / highest[c, i], jnp.int32(0), given_up, jnp.int32(0))
+        return Commitment(c, i, j, q[c, i, j].max(), jnp.int32(0), given_up, jnp.int32(0))
+
+    def considerate(now: Commitment, missing: Array, q: Array) -> Int[Array, ""]:
+        """The action of the policy that is followed, or one as good that spoils less of what is reached."""
+        own, others = q[now.clause, now.feature, now.bin], q[now.clause].max(axis=1)  # [a], [k, a]
+        lost = others.max(axis=1, keepdims=True) - others
+        at_stake = conditions[now.clause] & ~missing[now.clause]
+        cost = jnp.where(at_stake[:, None] & (lost > _COST), lost, 0).sum(axis=0)
+        return jnp.lexsort((-own, cost, own < (1 - _NEARLY) * own.max()))[0]
 
     def begin(obs: Array) -> Commitment:
         return choose(*assess(obs), jnp.zeros(w.shape[1], bool))
 
     def act(now: Commitment, obs: Array, key: PRNGKeyArray) -> tuple[Commitment, Int[Array, ""]]:
         missing, q = assess(obs)
-        value = q[now.clause, now.feature, now.bin].max() / highest[now.clause, now.feature]
+        value = q[now.clause, now.feature, now.bin].max()
         closer = value > now.best + _CLOSER
         best = jnp.where(closer, value, now.best)  # so that small gains add up to one that counts
         now = now._replace(best=best, stalled=jnp.where(closer, 0, now.stalled + 1))
         reached, stuck = ~missing[now.clause, now.feature], now.stalled >= patience
         given_up = jnp.where(reached, False, now.given_up | (stuck & (jnp.arange(w.shape[1]) == now.feature)))
-        none_left = ~(missing[now.clause] & ~given_up).any()
+        none_left = ~(first_of(missing[now.clause], order) & ~given_up).any()
         anew = choose(missing, q, given_up & ~none_left)._replace(
             shake=jnp.where(stuck & none_left, _SHAKES, now.shake)
         )
         now = jax.tree.map(lambda new, old: jnp.where(reached | stuck, new, old), anew, now)
         shaken = jax.random.randint(key, (), 0, q.shape[-1])
-        action = jnp.where(now.shake > 0, shaken, q[now.clause, now.feature, now.bin].argmax())
+        action = jnp.where(now.shake > 0, shaken, considerate(now, missing, q))
         return now._replace(shake=jnp.maximum(now.shake - 1, 0)), action
 
     return Policy(begin, act)
@@ -168,10 +201,13 @@ class Gpi(eqx.Module):
     network: Network
     features: Features
     committed: bool = eqx.field(static=True, default=True)
+    moved: Float[Array, "k k"] | None = None  # how far each feature's policies move every other, where it is known
 
     def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:
         """The policy for weights w, whatever the world."""
-        return (committed_gpi if self.committed else plain_gpi)(self.network, self.features, w)
+        if self.committed:
+            return committed_gpi(self.network, self.features, w, self.moved)
+        return plain_gpi(self.network, self.features, w)
 
     def thought(self, w: Float[Array, "c k m"], obs: Array, memory: Commitment | tuple) -> Thought:
         """What was in mind when acting on an observation; `memory` is the policy's after it acted."""

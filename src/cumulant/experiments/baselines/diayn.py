@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from cumulant.freeplay.networks import SharedTrunk
+from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.goals.bins import phi
 from cumulant.worlds.episodes import Policy
@@ -57,15 +57,15 @@ class Skilled(NamedTuple):
 class Networks(eqx.Module):
     """Soft Q-values of all skills, the discriminator over states, and all skills' successor features."""
 
-    q: SharedTrunk  # [k] → [skills, a]
-    discriminator: SharedTrunk  # [k] → [skills], log-odds
-    psi: SharedTrunk  # [k] → [skills, 1, k, m, a]: for GPI, each skill is a policy with one bin
+    q: Trunk  # [k] → [skills, a]
+    discriminator: Trunk  # [k] → [skills], log-odds
+    psi: Trunk  # [k] → [skills, 1, k, m, a]: for GPI, each skill is a policy with one bin
 
     def __init__(self, k: int, actions: int, config: Diayn, key: PRNGKeyArray):
         """Three networks of the same body."""
         heads = ((config.skills,), actions), ((), config.skills), ((config.skills, 1, k, config.bins), actions)
         self.q, self.discriminator, self.psi = (
-            SharedTrunk(k, shape, outputs, config.width, config.depth, True, key)
+            Trunk(k, shape, outputs, config.width, config.depth, True, key)
             for (shape, outputs), key in zip(heads, jax.random.split(key, 3), strict=True)
         )
 
@@ -90,7 +90,7 @@ class Learning(NamedTuple):
 class Skill(eqx.Module):
     """A policy maker for `evaluate`: the guide is the number of the skill to follow."""
 
-    q: SharedTrunk
+    q: Trunk
     config: Diayn = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Int[Array, ""]) -> Policy:

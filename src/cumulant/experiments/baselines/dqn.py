@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.freeplay.networks import SharedTrunk
+from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.worlds.episodes import Policy, goal_of
 from cumulant.worlds.protocol import Episodes, World, advance, begin
@@ -54,8 +54,8 @@ class Rewarded(NamedTuple):
 class Learning(NamedTuple):
     """All that one run carries from update to update."""
 
-    network: SharedTrunk
-    target: SharedTrunk
+    network: Trunk
+    target: Trunk
     optimiser: optax.OptState
     replay: Replay
     episodes: Episodes
@@ -66,7 +66,7 @@ class Learning(NamedTuple):
 class EpsilonGreedy(eqx.Module):
     """A policy maker for `evaluate`: the network's best action, but for a part ε at random, whatever the guide."""
 
-    network: SharedTrunk
+    network: Trunk
     epsilon: float = eqx.field(static=True)
 
     def __call__(self, world: World, guide: object = None) -> Policy:
@@ -82,7 +82,7 @@ def start(world: World, config: Dqn, key: PRNGKeyArray) -> Learning:
     """The first moment of a run."""
     key_network, key_worlds, key_learn = jax.random.split(key, 3)
     k = len(world.feature_names)
-    network = SharedTrunk(k, (), world.num_actions, config.width, config.depth, config.relational, key_network)
+    network = Trunk(k, (), world.num_actions, config.width, config.depth, config.relational, key_network)
     example = Rewarded(jnp.zeros(k), jnp.zeros((), jnp.int32), jnp.zeros(k), jnp.zeros((), bool))
     return Learning(
         network=network,
@@ -140,7 +140,7 @@ def learn(config: Dqn, learning: Learning, key: PRNGKeyArray) -> Learning:
     )
 
 
-def loss(config: Dqn, network: SharedTrunk, target: SharedTrunk, batch: Rewarded) -> Float[Array, ""]:
+def loss(config: Dqn, network: Trunk, target: Trunk, batch: Rewarded) -> Float[Array, ""]:
     """Mean Huber loss against r + γ Q(s', argmax Q): the network chooses, the target values. Success ends all."""
     q = jnp.take_along_axis(jax.vmap(network)(batch.f), batch.action[:, None], axis=1)[:, 0]
     choice = jax.vmap(network)(batch.next_f).argmax(axis=1)
