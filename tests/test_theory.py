@@ -11,6 +11,7 @@ def test_in_an_independently_controllable_world_lemma_and_theorem_hold_exactly(w
     assert result.goals == (world.bins + 1) ** world.features.shape[1]
     assert result.solved_exact == 1.0
     assert result.solved_trick == 1.0
+    assert result.solved_in_order == 1.0
 
 
 def test_the_lemma_speaks_of_the_policys_own_actions_only():
@@ -23,6 +24,7 @@ def test_where_features_move_together_the_error_is_measured(world):
     result = check(world)
     assert result.error_on_policy > 0.5
     assert result.solved_trick < 1
+    assert result.solved_in_order == result.solvable == 1.0  # what disturbs others goes first
 
 
 def test_resting_in_a_bin_is_worth_the_geometric_sum():

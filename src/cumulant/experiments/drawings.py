@@ -106,11 +106,16 @@ def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular
     figure = Figure(figsize=(15, 4.8), layout="constrained")
     axes = figure.subplots(1, 1 + len(examples), width_ratios=[1.3] + [1] * len(examples))
     place = np.arange(len(checks))
-    axes[0].barh(place + 0.2, [c.solved_exact for c in checks], 0.38, color="#0072b2", label="exact Ψ")
-    axes[0].barh(place - 0.2, [c.solved_trick for c in checks], 0.38, color="#e69f00", label="off-diagonal trick")
+    ways = {
+        "exact Ψ": ([c.solved_exact for c in checks], "#0072b2"),
+        "off-diagonal trick": ([c.solved_trick for c in checks], "#e69f00"),
+        "in order": ([c.solved_in_order for c in checks], "#009e73"),
+    }
+    for turn, (label, (solved, colour)) in enumerate(ways.items()):
+        axes[0].barh(place + 0.27 * (turn - 1), solved, 0.25, color=colour, label=label)
     axes[0].set_yticks(place, [f"{c.world}\n{'independent' if c.independent else 'not independent'}" for c in checks])
     axes[0].set(xlabel="share of goals and starts that GPI solves", xlim=(0, 1.02))
-    axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncol=2, frameon=False)
+    axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncol=3, frameon=False)
     axes[0].invert_yaxis()
     for ax, world in zip(axes[1:], examples, strict=True):
         psi, policies = successor_matrix(world, gamma)

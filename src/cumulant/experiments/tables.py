@@ -62,9 +62,11 @@ def _steps(value: float) -> str:
 def checks_table(title: str, checks: Sequence[Check]) -> Table:
     """A row for every world."""
     columns = ["world", "independent", "goals", "Lemma's error", "any first action", "GPI, exact Ψ", "GPI, trick"]
+    columns += ["in order", "solvable"]
     rows = [
         [c.world, "yes" if c.independent else "no", str(c.goals)]
         + [f"{x:.3f}" for x in (c.error_on_policy, c.error_any_action, c.solved_exact, c.solved_trick)]
+        + [f"{x:.3f}" for x in (c.solved_in_order, c.solvable)]
         for c in checks
     ]
     return Table(title, columns, rows)

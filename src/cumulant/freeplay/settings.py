@@ -18,11 +18,12 @@ class FreePlay:
 
     bins: int = 3  # m, the bins of each feature.
     gamma: float = 0.95  # Discount.
-    network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"  # Ours, one trunk for all (0.1's), or the paper's.
+    # A trunk for each feature; one for all of them, as in version 0.1; or the paper's.
+    network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"
     width: int = 256  # Units of a layer.
-    depth: int = 2  # Layers of the all_policies trunk; the paper's network has its own.
+    depth: int = 2  # Layers of a trunk; the paper's network has its own.
     full_matrix: bool = False  # Learn all of Ψ; otherwise the off-diagonal trick fills in what the Lemma gives.
-    relational: bool = True  # Show all_policies the differences of features beside the features.
+    relational: bool = True  # Show trunks the differences of features beside the features.
     acting_policy_only: bool = False  # The paper's rule: a transition teaches only the policy that made it.
     stratified: bool = True  # Replay by which feature changed; otherwise plain.
     env_steps: int = 12_800_000  # Steps of free play, all copies of the world together.

@@ -11,14 +11,13 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
 from cumulant.features.coordinates import feature_count
-from cumulant.freeplay.learning import own_value
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
 from cumulant.transfer.evaluation import check_episodes
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.library import Library
-from cumulant.worlds.episodes import Play, Policy, play_from
-from cumulant.worlds.protocol import World, never
+from cumulant.transfer.skills import features_along, play_skill
+from cumulant.worlds.protocol import World
 
 _HORIZON = 4  # times 1 / (1 - γ) steps: what is cut off weighs e^-4
 
@@ -69,8 +68,8 @@ def _audit(
     k, m, steps = feature_count(skills.features, world), config.bins, _steps(config.gamma)
 
     def episode(i: Int[Array, ""], j: Int[Array, ""], key: PRNGKeyArray) -> tuple[Array, Array, Array, Array]:
-        played = _play_skill(world, skills, i, j, world.reset(key), steps, key)
-        f = _features_along(world, skills, played.states)
+        played = play_skill(world, skills.network, skills.features, (i, j), world.reset(key), steps)
+        f = features_along(world, skills.features, played.states)
         cumulants = jax.vmap(partial(phi, bins=m))(f)
         true = _discounted(cumulants[:-1], config.gamma)
         psi = skills.network(f[0])[i, j][..., played.actions[0]]
@@ -93,8 +92,8 @@ def psi_at(world: World, skills: Gpi, state: PyTree, action: Int[Array, ""], gam
     second = world.step(state, action)
 
     def policy(i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, "d m"]:
-        played = _play_skill(world, skills, i, j, second, _steps(gamma) - 1, jax.random.key(0))
-        after = jax.vmap(partial(phi, bins=m))(_features_along(world, skills, played.states))
+        played = play_skill(world, skills.network, skills.features, (i, j), second, _steps(gamma) - 1)
+        after = jax.vmap(partial(phi, bins=m))(features_along(world, skills.features, played.states))
         return _discounted(jnp.concatenate([here[None], after]), gamma)
 
     return PsiAt(learnt, lemma, _for_every_policy(d, m, policy))
@@ -102,21 +101,6 @@ def psi_at(world: World, skills: Gpi, state: PyTree, action: Int[Array, ""], gam
 
 def _steps(gamma: float) -> int:
     return int(_HORIZON / (1 - gamma))
-
-
-def _play_skill(
-    world: World, skills: Gpi, i: Int[Array, ""], j: Int[Array, ""], start: PyTree, steps: int, key: PRNGKeyArray
-) -> Play:
-    """The policy that brings feature i into bin j, by itself."""
-
-    def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Array]:
-        return memory, own_value(skills.network(skills.features(obs)))[i, j].argmax()
-
-    return play_from(world, Policy(lambda obs: (), act), never, start, key, steps)
-
-
-def _features_along(world: World, skills: Gpi, states: PyTree) -> Float[Array, "t d"]:
-    return jax.vmap(lambda state: skills.features(world.observe(state)))(states)
 
 
 def _discounted(cumulants: Float[Array, "t d m"], gamma: float) -> Float[Array, "d m"]:

@@ -10,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from cumulant import storage
@@ -40,6 +41,7 @@ from cumulant.worlds.protocol import World
 
 FORMAT = 2
 _READ = (1, 2)  # formats; the first is of version 0.1
+_MOVED, _DIGITS = "moved", 4  # what config.json calls it, and the digits that it keeps
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -61,6 +63,7 @@ class Library:
     config: FreePlay
     network: Network
     features: Features = true_features  # f: observation → [0, 1]^d
+    moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other; 0.1 did not measure it
 
     def __post_init__(self) -> None:
         """Refuse features that were learnt elsewhere."""
@@ -94,7 +97,7 @@ class Library:
 
     def gpi(self, committed: bool = True) -> Gpi:
         """What makes a policy from weights, for `evaluate`."""
-        return Gpi(self.network, self.features, committed)
+        return Gpi(self.network, self.features, committed, self.moved)
 
     @property
     def knows_words(self) -> bool:
@@ -186,7 +189,8 @@ class Library:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
         if isinstance(self.features, Encoder):
             self.features.save(encoder_folder(Path(folder)))
-        storage.write(Path(folder), self.network, describe(self.world, self.config, self.features))
+        moved = {} if self.moved is None else {_MOVED: np.asarray(self.moved, float).round(_DIGITS).tolist()}
+        storage.write(Path(folder), self.network, describe(self.world, self.config, self.features) | moved)
 
     @classmethod
     def load(
@@ -218,7 +222,7 @@ class Library:
             raise Unreadable(f"{path}: {error}") from None
         number = feature_count(used, known)
         blank = eqx.filter_eval_shape(make_network, config, number, known.num_actions, jax.random.key(0))
-        return cls(known, config, storage.read(path, blank), used)
+        return cls(known, config, storage.read(path, blank), used, _stored_moved(path, info.get(_MOVED), number))
 
 
 @eqx.filter_jit
@@ -284,3 +288,16 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
             f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
         )
     return given
+
+
+def _stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | None:
+    """How far skills move other features, as config.json has it."""
+    if stored is None:
+        return None
+    try:
+        moved = np.asarray(stored, np.float32)
+    except (TypeError, ValueError, OverflowError):
+        moved = np.empty(0, np.float32)
+    if moved.shape != (number, number) or not ((moved >= 0) & (moved <= 1)).all():
+        raise Unreadable(f"{path / 'config.json'} is not valid: {_MOVED!r} holds no [{number}, {number}] shares of 1")
+    return jnp.asarray(moved)

@@ -22,6 +22,7 @@ from cumulant.goals.suites import coverage
 from cumulant.locks import locked
 from cumulant.storage import discard
 from cumulant.transfer.library import Library, check_features, describe, encoder_folder
+from cumulant.transfer.skills import disturbance
 from cumulant.worlds.protocol import World
 
 _HELD_OUT_SEED = 90_000  # of the goals that show success on the way; no evaluation uses it
@@ -80,7 +81,7 @@ def pretrain(
         )
         if network is None:
             return None
-        library = Library(world, config, network, features)
+        library = _finished(world, config, network, features, seed)
         if out:
             library.save(out)
             checkpoints.discard_all(out)
@@ -101,8 +102,15 @@ def pretrain_in_step(
         losses = runs.advance(config.updates * part // CHUNKS)
         if not jnp.isfinite(losses).all():
             raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
-    libraries = [Library(world, config, runs.run(i).network, f) for i, f in enumerate(features)]
+    ended = zip([runs.run(i).network for i in range(len(features))], features, seeds, strict=True)
+    libraries = [_finished(world, config, network, f, seed) for network, f, seed in ended]
     return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
+
+
+def _finished(world: World, config: FreePlay, network: Network, features: Features, seed: int) -> Library:
+    """The library of a run that is over, with what its skills do to each other."""
+    moved = disturbance(world, network, features, config.gamma, jax.random.key(seed))
+    return Library(world, config, network, features, moved)
 
 
 def _prepare(out: Path, features: Features, resume: bool, force: bool) -> None:
