@@ -74,7 +74,7 @@ def test_gpi_reaches_every_corner(name, committed):
 
 
 @pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("name", ["all_policies", "goal_conditioned"])
+@pytest.mark.parametrize("name", ["trunk_per_feature", "all_policies", "goal_conditioned"])
 def test_networks_give_every_policy_and_action(name, full):
     config = FreePlay(network=name, full_matrix=full, width=16, bins=5)
     psi = jax.eval_shape(lambda key, f: make_network(config, 6, 8, key)(f), jax.random.key(0), jnp.full(6, 0.3))
@@ -98,7 +98,7 @@ def test_the_acting_policy_alone_is_updated_where_asked():
     batch = jax.tree.map(lambda leaf: leaf[0, :4], training.replay.rings)
     batch = batch._replace(policy=jnp.array([[1, 2]] * 4), f=batch.f + 0.3, next_f=batch.next_f + 0.6)
     gradients = eqx.filter_jit(eqx.filter_grad(lambda n: loss(config, n, n, batch)))(network)
-    gradient = gradients.head.value.bias.reshape(2, 4, 4)
+    gradient = gradients.trunks.head.value.bias.reshape(2, 4, 4)
     touched = np.abs(np.asarray(gradient)).sum(axis=2) > 0
     np.testing.assert_array_equal(np.argwhere(touched), [[1, 2]])
 
