@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +21,7 @@ from cumulant.commands.inputs import (
     world_of,
 )
 from cumulant.commands.output import print_json
-from cumulant.freeplay.settings import PRESETS, FreePlay
+from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 
 if TYPE_CHECKING:
     from cumulant.features.coordinates import Features
@@ -47,7 +47,8 @@ class Pretrain:
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]  # Free play, by default as the preset has it.
+    # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch.
+    settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
@@ -69,13 +70,14 @@ class Pretrain:
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
         check_size(world, self.settings, features)
         usable_folder(self.out)
-        stop, updates = _Interrupt(), self.settings.updates
+        settings = self._settings_for(len(world.feature_names))
+        stop, updates = _Interrupt(), settings.updates
         try:
             reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
             with reporter, stop:
                 library = pretrain(
                     world,
-                    self.settings,
+                    settings,
                     self.seed,
                     self.out,
                     features,
@@ -97,6 +99,13 @@ class Pretrain:
         thing = world.feature_names[-1].rpartition("_")[0]
         goal = f'"{thing} top left"' if library.knows_words else "--reward package.module:function"
         print(f"Next: cumulant solve {goal} --library {self.out}")
+
+    def _settings_for(self, features: int) -> FreePlay:
+        """The settings, with steps and batch for so many features where they are still the preset's."""
+        preset = PRESETS[self.preset]
+        grown = for_features(preset, features)
+        kept = {name for name in ("env_steps", "batch") if getattr(self.settings, name) == getattr(preset, name)}
+        return replace(self.settings, **{name: getattr(grown, name) for name in kept})
 
     def _world_and_features(self) -> "tuple[World, Features]":
         """The world that the features were learnt in, or one of the given objects; and the features."""

@@ -8,14 +8,14 @@ from typing import Any, cast
 import jax
 
 from cumulant.experiments.measures import JUDGE_SEED
-from cumulant.experiments.parts import TUNING_SEED, Part, Ran, Scale, in_miniature
+from cumulant.experiments.parts import RECORDED_PLAY, TUNING_SEED, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, zero_shot
 from cumulant.features.disentanglement import independence
 from cumulant.features.encoder import measure
 from cumulant.features.representation import represent
 from cumulant.features.settings import Represent
-from cumulant.freeplay.settings import PRESETS, FreePlay
+from cumulant.freeplay.settings import FreePlay
 from cumulant.transfer.audit import audit
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
@@ -140,9 +140,9 @@ _VAE = Represent("beta_vae", latents=10, restarts=1, updates=10_000)
 _SEARCHED_VAE = replace(_VAE, updates=6_000)
 _WIDTH = 64  # of the VAEs, as the search has it
 LEARNERS = {
-    "keypoints": FromPixels(Pipeline(Represent(), PRESETS["fast"], disguised=True)),
-    "beta-vae": FromPixels(Pipeline(replace(_VAE, width=_WIDTH), PRESETS["fast"])),
-    "ada-gvae": FromPixels(Pipeline(replace(_VAE, learner="ada_gvae", width=_WIDTH), PRESETS["fast"])),
+    "keypoints": FromPixels(Pipeline(Represent(), RECORDED_PLAY, disguised=True)),
+    "beta-vae": FromPixels(Pipeline(replace(_VAE, width=_WIDTH), RECORDED_PLAY)),
+    "ada-gvae": FromPixels(Pipeline(replace(_VAE, learner="ada_gvae", width=_WIDTH), RECORDED_PLAY)),
 }
 VAE_SEARCH = {
     f"beta-vae-{beta:g}-width-{width}": FromPixels(Pipeline(replace(_SEARCHED_VAE, beta=beta, width=width)), True)

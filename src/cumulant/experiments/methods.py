@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from cumulant.experiments.baselines import diayn
 from cumulant.experiments.measures import disentanglement_of
-from cumulant.experiments.parts import WORLD, Part, Ran, Scale, in_miniature
+from cumulant.experiments.parts import RECORDED_PLAY, WORLD, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, rows_of, zero_shot
 from cumulant.features.coordinates import Features, entangled_features, true_features
@@ -137,7 +137,7 @@ class SkillsThenGpi(Part):
         yield from rows_of(line, labelled, seed, 0, success[best, jnp.arange(len(tables))])
 
 
-_PAPER, _FAST = PRESETS["paper"], PRESETS["fast"]
+_PAPER, _OURS = PRESETS["paper"], RECORDED_PLAY
 METHODS: dict[str, Part] = {
     "references": References(),
     "gpi-trick": PlayThenGpi(_PAPER),
@@ -146,7 +146,7 @@ METHODS: dict[str, Part] = {
     "gpi-entangled-trick": PlayThenGpi(_PAPER, entangled=True),
     "gpi-trick-5-bins": PlayThenGpi(replace(_PAPER, bins=5)),
     "gpi-trick-7-bins": PlayThenGpi(replace(_PAPER, bins=7), aligned=True),
-    "ours": PlayThenGpi(_FAST, best=True),
-    "ours-entangled": PlayThenGpi(replace(_FAST, full_matrix=True), entangled=True, best=True),
+    "ours": PlayThenGpi(_OURS, best=True),
+    "ours-entangled": PlayThenGpi(replace(_OURS, full_matrix=True), entangled=True, best=True),
     "diayn": SkillsThenGpi(diayn.Diayn()),
 }

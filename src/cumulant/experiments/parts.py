@@ -12,6 +12,7 @@ import jax
 import cumulant
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
+from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import locked
 from cumulant.worlds.spriteworld import Spriteworld
 
@@ -21,6 +22,8 @@ else:
     DataclassInstance = object  # type checkers alone know of it
 
 WORLD = Spriteworld()  # of all experiments; those from pixels see it in frames
+# The free play of what was recorded with version 0.1: its preset `fast`.
+RECORDED_PLAY = FreePlay(network="all_policies", clipped=False, env_steps=12_800_000, num_envs=256)
 TUNING_SEED = 1000  # of what settings were searched on: tasks, or a learner of features; figures have other seeds
 
 

@@ -160,8 +160,8 @@ def is_finished(folder: Path, settings: Mapping[str, object]) -> bool:
 def agrees(recorded: object, settings: object) -> bool:
     """Whether a recording's JSON describes these settings: plain values, or dictionaries and dataclasses of them.
 
-    A dataclass may have grown since the recording. What it did not know then was not yet a choice, and counts as the
-    default: so old runs stay good.
+    A dataclass may have grown since the recording. What it did not know then was not yet a choice, and counts as what
+    was done `before`, or the default: so old runs stay good.
     """
     if isinstance(settings, Mapping):
         if not isinstance(recorded, Mapping) or recorded.keys() != settings.keys():
@@ -173,6 +173,6 @@ def agrees(recorded: object, settings: object) -> bool:
     if not isinstance(recorded, Mapping) or not recorded.keys() <= now.keys():
         return False
     newer = [field for field in fields(settings) if field.name not in recorded]
-    return all(now[field.name] == field.default for field in newer) and all(
+    return all(now[field.name] == field.metadata.get("before", field.default) for field in newer) and all(
         agrees(value, now[name]) for name, value in recorded.items()
     )

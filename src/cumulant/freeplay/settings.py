@@ -1,6 +1,6 @@
 """Stage 2's settings, typed once: the command line and Python read them from here. Nothing heavy is imported."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cumulant.bounds import OutOfBounds, check_settings
@@ -12,7 +12,7 @@ _COUNTED = 2**31 - 1  # as far as a program counts
 class FreePlay:
     """Stage 2's settings. The defaults are the preset `fast`.
 
-    >>> FreePlay(env_steps=25_600, num_envs=256).updates
+    >>> FreePlay(env_steps=102_400, num_envs=1024).updates
     100
     """
 
@@ -26,8 +26,8 @@ class FreePlay:
     relational: bool = True  # Show trunks the differences of features beside the features.
     acting_policy_only: bool = False  # The paper's rule: a transition teaches only the policy that made it.
     stratified: bool = True  # Replay by which feature changed; otherwise plain.
-    env_steps: int = 12_800_000  # Steps of free play, all copies of the world together.
-    num_envs: int = 256  # Copies of the world; one step of each comes before every update.
+    env_steps: int = 10_240_000  # Steps of free play, all copies of the world together.
+    num_envs: int = 1024  # Copies of the world; one step of each comes before every update.
     batch: int = 1024  # Transitions in an update.
     learning_rate: float = 2e-3  # Of Adam; it falls linearly to a hundredth.
     target_rate: float = 0.01  # How fast the target network follows.
@@ -35,7 +35,8 @@ class FreePlay:
     epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
     epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
     switch_every: int = 10  # Mean steps until a copy takes up another policy; 0: at each episode's start.
-    clipped: bool = True  # Targets are kept within [0, 1], where all of Ψ, scaled by 1 - γ, must lie.
+    # Targets are kept within [0, 1], where all of Ψ, scaled by 1 - γ, must lie; version 0.1 let them stray.
+    clipped: bool = field(default=True, metadata={"before": False})
     half_precision: bool = False  # Matrix products in bfloat16.
 
     def __post_init__(self) -> None:
@@ -58,9 +59,25 @@ class FreePlay:
         return max(1, self.env_steps // self.num_envs)
 
 
+_FEW = 6  # features that the presets are for
+_GROWTH = 4 / 3  # of the steps with the number of features
+
+
+def for_features(preset: FreePlay, number: int) -> FreePlay:
+    """A preset of ours for a world of so many features: beyond six, more steps and twice the batch.
+
+    >>> for_features(FreePlay(), 18).updates
+    43267
+    """
+    if number <= _FEW or preset.acting_policy_only:
+        return preset
+    steps = preset.env_steps * (number / _FEW) ** _GROWTH
+    return replace(preset, env_steps=int(steps), batch=2 * preset.batch)
+
+
 PRESETS = {
     "fast": FreePlay(),
-    "cpu": FreePlay(width=128, batch=256, num_envs=64, env_steps=2_240_000, replay=300_000),
+    "cpu": FreePlay(width=96, batch=256, num_envs=256, env_steps=2_560_000, learning_rate=3e-3, replay=300_000),
     "paper": FreePlay(
         bins=9,
         network="goal_conditioned",
