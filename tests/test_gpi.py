@@ -12,7 +12,7 @@ from cumulant.features.coordinates import true_features
 from cumulant.goals.bins import phi
 from cumulant.goals.language import parse
 from cumulant.goals.weights import weights
-from cumulant.transfer.gpi import Gpi, at_worst, committed_gpi, doubt, gpe, plain_gpi
+from cumulant.transfer.gpi import Gpi, at_worst, before, committed_gpi, doubt, first_of, gpe, plain_gpi
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import outcomes
 
@@ -52,6 +52,37 @@ def test_clauses_that_only_pad_are_never_pursued():
     network = lambda f: jnp.full((6, 3, 3, 8), 0.5)  # noqa: E731
     commitment = committed_gpi(network, true_features, w).begin(jnp.full(6, 0.9))
     assert (int(commitment.clause), int(commitment.feature)) == (0, 2)
+
+
+@given(arrays(bool, 5), arrays(np.float32, (5, 5), elements=st.floats(0, 1, width=32)))
+def test_somebody_wanted_always_goes_first_and_nobody_wanted_goes_before_them_unless_all_go_in_a_circle(wanted, moved):
+    order = before(jnp.asarray(moved))
+    assert not (order & order.T).any()  # two features never each go before the other
+    first = np.asarray(first_of(jnp.asarray(wanted), order))
+    assert first.any() == wanted.any()
+    assert (first <= wanted).all()
+    preceded = (wanted[:, None] & np.asarray(order)).any(axis=0)
+    assert not (first & preceded).any() or (preceded >= wanted).all()
+
+
+@pytest.mark.parametrize(("moved", "feature"), [(None, 0), (jnp.zeros((2, 2)).at[1, 0].set(0.3), 1)])
+def test_what_disturbs_others_is_pursued_before_what_is_easier(moved, feature):
+    blocks = jnp.full((2, 2, 2, 3), 0.5).at[0].set(0.9)  # the first feature promises more
+    w = jnp.zeros((1, 2, 2)).at[:, :, 1].set(1.0)
+    policy = committed_gpi(lambda f: blocks, true_features, w, moved)
+    assert int(policy.begin(jnp.zeros(2)).feature) == feature
+
+
+def test_of_actions_as_good_the_one_is_taken_that_spares_what_is_reached():
+    own = jnp.array([0.900, 0.895, 0.5])  # the first two serve the second feature alike
+    spoilt = jnp.array([0.8, 1.0, 1.0])  # the best of them spoils the first feature
+    blocks = jnp.stack([jnp.broadcast_to(each, (2, 2, 3)) for each in (spoilt, own)])
+    w = jnp.zeros((1, 2, 2)).at[:, :, 1].set(1.0)
+    policy = committed_gpi(lambda f: blocks, true_features, w)
+    for first, action in ((0.9, 1), (0.1, 0)):  # reached, and not
+        obs = jnp.array([first, 0.1])
+        begun = policy.begin(obs)._replace(feature=jnp.int32(1), bin=jnp.int32(1))
+        assert int(policy.act(begun, obs, jax.random.key(0))[1]) == action
 
 
 def test_plain_gpi_takes_the_best_action_of_the_best_policy():

@@ -1,9 +1,11 @@
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors
@@ -67,6 +69,23 @@ def test_a_library_survives_the_disk(small):
     assert (loaded.world, loaded.config, loaded.features) == (library.world, library.config, true_features)
 
 
+def test_what_skills_disturb_is_kept(small, tmp_path):
+    library = dataclasses.replace(small[0], moved=jnp.eye(6) * 0.25)
+    library.save(tmp_path)
+    np.testing.assert_array_equal(Library.load(tmp_path).moved, library.moved)
+    assert Library.load(small[1]).moved is None
+
+
+@pytest.mark.parametrize(
+    "moved", [5, [], [[0.1]], [[2.0] * 6] * 6, [[-0.1] * 6] * 6, [["x"] * 6] * 6, [[1e400] * 6] * 6]
+)
+def test_what_is_no_disturbance_is_refused(moved, small, tmp_path):
+    shutil.copytree(small[1], tmp_path / "odd")
+    rewrite_config(tmp_path / "odd", moved=moved)
+    with pytest.raises(Unreadable, match="moved|Infinity"):
+        Library.load(tmp_path / "odd")
+
+
 def rewrite_config(folder, **change):
     """As somebody would who knows how a config is sealed."""
     info = {name: value for name, value in json.loads((folder / "config.json").read_text()).items() if name != "seal"}
@@ -76,7 +95,8 @@ def rewrite_config(folder, **change):
 
 def test_arrays_are_stored_by_their_names_in_the_tree(small):
     with safetensors.safe_open(small[1] / "weights.safetensors", "numpy") as stored:
-        assert {"layers.0.weight", "layers.1.bias", "head.value.weight"} <= set(stored.keys())
+        names = {"trunks.layers.0.weight", "trunks.layers.1.bias", "trunks.head.value.weight"}
+        assert names <= set(stored.keys())
 
 
 def test_a_library_of_version_0_1_which_counted_its_arrays_loads(shipped):

@@ -23,10 +23,7 @@ _CLOSER = 1e-3  # by which a value must rise to count as coming closer, where 1 
 _PATIENCE = 6  # steps without coming closer after which a feature is given up
 _SHAKES = 3  # random actions where nothing else is left to try
 _SURE_SHARE = 1 / 2  # of a bin, at least, in which features in doubt count as lying in it
-_MORE, _MUCH = (
-    1.5,
-    0.004,
-)  # how much more, as a factor and beyond, one feature's policies must move another's to go first
+_MORE, _MUCH = 1.5, 0.004  # how much more, as a factor and beyond, skills must move than they are moved, to go first
 _NEARLY = 0.015  # of its best action's value: what another may lack and still serve a policy as well
 _COST = 0.015  # of a goal held for ever: what a reached goal must lose by an action to be spoilt by it
 _TINY = 1e-6  # of a goal's largest weight: keeps a clause without wishes from dividing by zero

@@ -41,7 +41,8 @@ from cumulant.worlds.protocol import World
 
 FORMAT = 2
 _READ = (1, 2)  # formats; the first is of version 0.1
-_MOVED, _DIGITS = "moved", 4  # what config.json calls it, and the digits that it keeps
+DIGITS = 4  # of how far skills move features, as config.json keeps it
+_MOVED = "moved"
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -189,7 +190,7 @@ class Library:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
         if isinstance(self.features, Encoder):
             self.features.save(encoder_folder(Path(folder)))
-        moved = {} if self.moved is None else {_MOVED: np.asarray(self.moved, float).round(_DIGITS).tolist()}
+        moved = {} if self.moved is None else {_MOVED: np.asarray(self.moved, float).round(DIGITS).tolist()}
         storage.write(Path(folder), self.network, describe(self.world, self.config, self.features) | moved)
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from cumulant.features.coordinates import Features, true_features
@@ -21,7 +22,7 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage
 from cumulant.locks import locked
 from cumulant.storage import discard
-from cumulant.transfer.library import Library, check_features, describe, encoder_folder
+from cumulant.transfer.library import DIGITS, Library, check_features, describe, encoder_folder
 from cumulant.transfer.skills import disturbance
 from cumulant.worlds.protocol import World
 
@@ -110,7 +111,10 @@ def pretrain_in_step(
 def _finished(world: World, config: FreePlay, network: Network, features: Features, seed: int) -> Library:
     """The library of a run that is over, with what its skills do to each other."""
     moved = disturbance(world, network, features, config.gamma, jax.random.key(seed))
-    return Library(world, config, network, features, moved)
+    as_kept = np.asarray(moved, float).round(
+        DIGITS
+    )  # so that a library acts the same before and after it was on a disk
+    return Library(world, config, network, features, jnp.asarray(as_kept, jnp.float32))
 
 
 def _prepare(out: Path, features: Features, resume: bool, force: bool) -> None:
