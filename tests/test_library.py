@@ -82,7 +82,7 @@ def test_what_skills_disturb_is_kept(small, tmp_path):
 def test_what_is_no_disturbance_is_refused(moved, small, tmp_path):
     shutil.copytree(small[1], tmp_path / "odd")
     rewrite_config(tmp_path / "odd", moved=moved)
-    with pytest.raises(Unreadable, match="moved|Infinity"):
+    with pytest.raises(Unreadable, match=r"moved|Infinity"):
         Library.load(tmp_path / "odd")
 
 

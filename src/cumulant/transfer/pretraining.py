@@ -111,9 +111,7 @@ def pretrain_in_step(
 def _finished(world: World, config: FreePlay, network: Network, features: Features, seed: int) -> Library:
     """The library of a run that is over, with what its skills do to each other."""
     moved = disturbance(world, network, features, config.gamma, jax.random.key(seed))
-    as_kept = np.asarray(moved, float).round(
-        DIGITS
-    )  # so that a library acts the same before and after it was on a disk
+    as_kept = np.asarray(moved, float).round(DIGITS)  # so that it acts alike before and after it was on a disk
     return Library(world, config, network, features, jnp.asarray(as_kept, jnp.float32))
 
 
