@@ -1,34 +1,25 @@
 """Odd command lines: `tools/attack_commands.py` tries all of them, at several moments and in processes of their own."""
 
-import importlib
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
+import attack_commands as attack
 from cumulant.bounds import OutOfBounds, check_memory
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
 
 
 @pytest.fixture(scope="module")
-def attack():
-    sys.path.append(str(Path(__file__).parents[1] / "tools"))
-    tool = importlib.import_module("attack_commands")
-    sys.path.pop()
-    return tool
-
-
-@pytest.fixture(scope="module")
-def place(attack, tmp_path_factory):
+def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("place")
     attack.furnish(place)
     return place
 
 
-def test_odd_arguments_end_in_one_line_and_touch_nothing(attack, place, monkeypatch, capfd):
+def test_odd_arguments_end_in_one_line_and_touch_nothing(place, monkeypatch, capfd):
     """Every fifteenth of them; none compiles anything."""
     monkeypatch.chdir(place)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -51,11 +42,11 @@ def test_no_arguments_at_all_are_refused_too(capsys):
 
 
 @pytest.mark.parametrize("after", [0.1, 0.5])
-def test_whoever_stops_a_command_while_it_loads_sees_nothing(attack, tmp_path, after):
+def test_whoever_stops_a_command_while_it_loads_sees_nothing(tmp_path, after):
     assert attack.signal_violations(("serve", "--port", "0"), signal.SIGINT, after, tmp_path) == []
 
 
-def test_streams_that_are_full_closed_or_know_few_letters_end_in_no_traceback(attack, tmp_path):
+def test_streams_that_are_full_closed_or_know_few_letters_end_in_no_traceback(tmp_path):
     assert [found for found in attack.streams(tmp_path) if found[1]] == []
 
 

@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+import cumulant
 from cumulant.commands.cli import main as command
 from damaged_folders import attack_damage
 from hostile_folders import hostile_folders
@@ -29,6 +30,7 @@ SECONDS = 2.0  # to read or refuse a folder in a process that is running
 PROCESS_SECONDS = 60.0  # for a process from its start, compiling where there is something to solve
 BYTES = 500e6  # of a process that refuses a folder, in all
 GROWTH = 50e6  # that a folder may take beside what a good one does
+OURS = {"PYTHONPATH": str(Path(cumulant.__file__).resolve().parents[1])}  # the code that is attacked, not another copy
 # Runs a command, and prints its exit status and the kilobytes of its peak. It is small: to Linux, the memory of whoever
 # starts a process is that process's own until it begins, and counts.
 LAUNCHER = """
@@ -66,7 +68,8 @@ def try_process(folder: Path) -> Tried:
     """What the command makes of a folder, as anybody would give it."""
     asked = [sys.executable, "-m", "cumulant", "solve", "square left", "--library", str(folder)]
     begun = time.perf_counter()
-    told = subprocess.run([sys.executable, "-c", LAUNCHER, *asked], capture_output=True, text=True, check=True)
+    launch = [sys.executable, "-c", LAUNCHER, *asked]
+    told = subprocess.run(launch, capture_output=True, text=True, check=True, env=os.environ | OURS)
     code, kilobytes = map(int, told.stdout.split())
     result = "read" if code == 0 else _refusal(code, told.stderr)
     return Tried(result, time.perf_counter() - begun, 1024 * kilobytes)
