@@ -21,7 +21,7 @@ from cumulant.worlds.protocol import World
 _REACHED = 0.99  # of the best that a feature can be worth to a clause: from here on it has reached its goal
 _CLOSER = 1e-3  # by which a value must rise to count as coming closer, where 1 is a goal held for ever
 _PATIENCE = 6  # steps without coming closer after which a feature is given up
-_SHAKES = 3  # random actions where nothing else is left to try
+_SHAKES = 3  # random actions after a feature stopped getting closer: they end cycles
 _SURE_SHARE = 1 / 2  # of a bin, at least, in which features in doubt count as lying in it
 _MORE, _MUCH = 1.5, 0.004  # how much more, as a factor and beyond, skills must move than they are moved, to go first
 _NEARLY = 0.015  # of its best action's value: what another may lack and still serve a policy as well
@@ -114,7 +114,7 @@ class Commitment(NamedTuple):
     best: Float[Array, ""]  # the highest value seen on the way, as a share of the goal held for ever
     stalled: Int[Array, ""]  # steps since the value last rose
     given_up: Bool[Array, " k"]  # features that stopped getting closer
-    shake: Int[Array, ""]  # random actions still to take, where nothing else is left to try
+    shake: Int[Array, ""]  # random actions still to take, after one stopped getting closer
 
 
 def committed_gpi(
@@ -175,9 +175,7 @@ def committed_gpi(
         reached, stuck = ~missing[now.clause, now.feature], now.stalled >= patience
         given_up = jnp.where(reached, False, now.given_up | (stuck & (jnp.arange(w.shape[1]) == now.feature)))
         none_left = ~(first_of(missing[now.clause], order) & ~given_up).any()
-        anew = choose(missing, q, given_up & ~none_left)._replace(
-            shake=jnp.where(stuck & none_left, _SHAKES, now.shake)
-        )
+        anew = choose(missing, q, given_up & ~none_left)._replace(shake=jnp.where(stuck, _SHAKES, now.shake))
         now = jax.tree.map(lambda new, old: jnp.where(reached | stuck, new, old), anew, now)
         shaken = jax.random.randint(key, (), 0, q.shape[-1])
         action = jnp.where(now.shake > 0, shaken, considerate(now, missing, q))
