@@ -85,7 +85,7 @@ class Plan:
     >>> print(plan)
     keep square left then agent top without agent right
     >>> print(plan.goals[1])
-    agent top and agent not right and square left
+    agent top and square left and agent not right
     >>> cumulant.Plan.of(left).task == left
     True
     """

@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from cumulant.goals.tasks import Task, tables_of
+from cumulant.goals.plans import Plan, tables_of
+from cumulant.goals.tasks import Task
 from cumulant.storage import write_whole
 from cumulant.worlds.episodes import Play, PolicyMaker, attempt
 from cumulant.worlds.protocol import World, render
@@ -30,7 +31,11 @@ class Film(NamedTuple):
 
 
 def first_interesting(
-    world: World, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, guides: PyTree | None = None
+    world: World,
+    make_policy: PolicyMaker,
+    tasks: Mapping[str, Task | Plan],
+    key: PRNGKeyArray,
+    guides: PyTree | None = None,
 ) -> list[Film]:
     """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
     keys = jax.random.split(key, (len(tasks), _STARTS))
