@@ -1,10 +1,13 @@
 """Plans in action: what an episode of one is, and how GPI and the oracle play it."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cumulant.commands.cli import main
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, Progress, tables_of
 from cumulant.goals.suites import PLANS, plans
@@ -137,3 +140,33 @@ def test_a_library_with_other_bins_than_the_plans_regions_knows_when_a_stage_is_
     guide = library.guide(plan)
     assert guide.goal.shape[-1] == 21
     assert guide.goal[0, 0, 0].tolist() == [3 <= b < 6 for b in range(21)]
+
+
+def told(capsys, *args):
+    assert main([*args]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_commands_say_the_stages(capsys, tmp_path):
+    phrase, gif = "keep square left, then agent top without agent right", tmp_path / "plan.gif"
+    said = told(capsys, "solve", phrase, "--episodes", "4", "--gif", str(gif))
+    assert "1. keep square left: reached in 1.000" in said
+    assert "violated in 0.000" in said
+    assert gif.stat().st_size > 1000
+    report = json.loads(told(capsys, "solve", phrase, "--episodes", "4", "--json"))
+    assert [stage["reach"] for stage in report["stages"]] == ["square left", "agent top"]
+    assert [stage["keep"] for stage in report["stages"]] == ["square left", None]
+    assert report["stages"][1]["avoid"] == "agent right"
+    assert "stage 2: without entering, on the way" in told(capsys, "explain", phrase)
+    stages = json.loads(told(capsys, "explain", phrase, "--json"))["stages"]
+    assert stages[1]["avoid"]["dnf"] == [[["agent", "x", ["right"]]]]
+
+
+def test_evaluate_plays_plans_and_the_same_without_heed(capsys):
+    args = ("evaluate", "--suite", "plans", "--tasks-per-class", "2", "--episodes", "4")
+    report = json.loads(told(capsys, *args, "--json"))
+    assert set(report) == {"zero_shot", "heedless", "oracle", "random"}
+    assert tuple(report["zero_shot"]) == PLANS
+    assert all(0 <= result["violated"] <= 1 for row in report.values() for result in row.values())
+    assert main([*args, "--few-shot", "10"]) == 2
+    assert "no reward that could be learnt" in capsys.readouterr().err

@@ -179,8 +179,11 @@ class Library:
             raise ValueError(f"phrases speak of places, x and y, and this world has {', '.join(names)}: give a Task")
         return things
 
-    def policy(self, goal: str | Task | Plan | Float[Array, "c d m"], committed: bool = True) -> Policy:
-        """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too."""
+    def policy(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], committed: bool = True) -> Policy:
+        """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too.
+
+        Only committed GPI takes heed of what a plan avoids.
+        """
         guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
         begin, act = self.gpi(committed)(self.world, guide)
         return Policy(jax.jit(begin), jax.jit(act))
