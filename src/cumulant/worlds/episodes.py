@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped, UInt8
 
 from cumulant.goals import plans
-from cumulant.goals.plans import PlanTable, Progress
-from cumulant.goals.tasks import reached
+from cumulant.goals.plans import Plan, PlanTable, Progress
+from cumulant.goals.tasks import Task, reached
 from cumulant.worlds.protocol import Goal, World, render
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
@@ -77,11 +77,11 @@ def episode_keys(seed: int, episodes: int) -> Key[Array, " episodes"]:
     return jax.vmap(jax.random.key)(jnp.uint32(seed) + jnp.arange(episodes, dtype=jnp.uint32))
 
 
-def play(world: World, policy: Policy, goal: Goal | Course, key: PRNGKeyArray) -> Play:
+def play(world: World, policy: Policy, goal: Goal | Course | Task | Plan, key: PRNGKeyArray) -> Play:
     """An episode from a random start, until the goal or the time limit. A start inside the goal is a success.
 
-    The goal is a predicate on states, or the course of a plan, as `aim_of` makes them. The time limit holds for each
-    stage of a plan: a plan of three has three times as long.
+    The goal is a task, a plan, or any predicate on states. The time limit holds for each stage of a plan: a plan of
+    three has three times as long. It ends at its first violation, too.
 
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld(max_steps=20)
@@ -89,8 +89,15 @@ def play(world: World, policy: Policy, goal: Goal | Course, key: PRNGKeyArray) -
     >>> episode = cumulant.play(world, cumulant.random_policy(world), never, jax.random.key(0))
     >>> bool(episode.success), int(episode.steps), episode.states.agent.shape
     (False, 20, (21, 2))
+    >>> plan = cumulant.parse_plan("agent left then agent right")
+    >>> library = cumulant.Library.load()
+    >>> episode = cumulant.play(library.world, library.policy(plan), plan, jax.random.key(0))
+    >>> bool(episode.success), int(episode.progress.stage)
+    (True, 2)
     """
     key_start, key_act = jax.random.split(key)
+    if isinstance(goal, Task | Plan):
+        goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], plans.tables_of([goal])))
     return play_from(world, policy, goal, world.reset(key_start), key_act)
 
 
@@ -227,7 +234,7 @@ def in_stages(
     return Policy(begin, act)
 
 
-def play_many(world: World, policy: Policy, goal: Goal | Course, keys: Key[Array, " n"]) -> Play:
+def play_many(world: World, policy: Policy, goal: Goal | Course | Task | Plan, keys: Key[Array, " n"]) -> Play:
     """The episodes of many keys, side by side: leaves have a leading axis n."""
     return jax.vmap(lambda key: play(world, policy, goal, key))(keys)
 

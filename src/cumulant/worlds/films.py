@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 import equinox as eqx
@@ -20,6 +21,7 @@ from cumulant.worlds.protocol import World, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
+_LINE = 46  # characters beside each other above a film
 
 
 class Film(NamedTuple):
@@ -68,6 +70,9 @@ def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
 
 def gif(films: Sequence[Film], fps: int = 10) -> bytes:
     """Films side by side, at equal pace; each waits on its last frame for the others."""
+    films = [
+        film._replace(caption="\n".join(wrap(film.caption, _LINE, max_lines=2, placeholder=" …"))) for film in films
+    ]
     last = max(len(film.frames) for film in films) - 1
     pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
     durations = [1000 // fps] * last + [2000]
