@@ -30,6 +30,7 @@ _MORE, _MUCH = (
 )  # how much more, as a factor and beyond, one feature's policies must move another's to go first
 _NEARLY = 0.015  # of its best action's value: what another may lack and still serve a policy as well
 _COST = 0.015  # of a goal held for ever: what a reached goal must lose by an action to be spoilt by it
+_ENTRY = 0.02  # of staying outside for ever: what an action must lose of it to lead inside
 _TINY = 1e-6  # of a goal's largest weight: keeps a clause without wishes from dividing by zero
 
 
@@ -130,7 +131,7 @@ def hindrance(network: Network, f: Float[Array, " k"], avoid: Float[Array, "c k 
     worth, q = jax.vmap(lambda clause: in_doubt(network, f, clause, resolution))(permitted)
     value = q.max(axis=2)  # [c, k, a]; 1 for staying outside for ever
     outside = binding & (worth >= _REACHED)
-    kept = outside[:, :, None] & (value.max(axis=2, keepdims=True) - value <= _COST)
+    kept = outside[:, :, None] & (value.max(axis=2, keepdims=True) - value <= _ENTRY)
     barred = outside.any(axis=1)[:, None] & ~kept.any(axis=1)  # [c, a]
     others = binding & ~outside
     easiest = jnp.where(others, value.max(axis=2), -1).argmax(axis=1)  # [c]
