@@ -10,7 +10,7 @@ ID = "cumulant/Spriteworld-v0"
 
 
 @pytest.mark.parametrize("observation", ["state", "pixels"])
-@pytest.mark.parametrize("task", [None, "square top left"])
+@pytest.mark.parametrize("task", [None, "square top left", "keep square left then agent top"])
 def test_gymnasiums_own_checks_pass_without_warnings(observation, task):
     env = gymnasium.make(ID, task=task, observation=observation, render_mode="rgb_array")
     check_env(env.unwrapped)
@@ -43,6 +43,27 @@ def test_success_terminates_with_reward_and_time_truncates_without():
         endings.add((reward, terminated, truncated))
         assert info["is_success"] == terminated
     assert endings == {(1.0, True, False), (0.0, False, True)}
+
+
+def test_a_plan_gives_its_reward_at_its_end_and_none_after_a_violation():
+    left, up, right = 2, 0, 3
+    env = gymnasium.make(ID, task="agent left then agent right without agent top", max_steps=20)
+    many = gymnasium.make_vec(ID, num_envs=2, task="agent left then agent right without agent top", max_steps=20)
+    for first in ([left] * 10 + [right] * 10, [left] * 10 + [up] * 10 + [right] * 20):
+        obs, _ = env.reset(seed=3)
+        batch, _ = many.reset(seed=[3, 3])
+        assert obs[1] < 0.6  # not in what is avoided
+        rewards = []
+        for action in first:
+            _, reward, terminated, truncated, _ = env.step(action)
+            batch, both, ended, _, _ = many.step(np.array([action] * 2))
+            assert (both == reward).all()
+            assert (ended == terminated).all()
+            rewards.append(reward)
+            if terminated or truncated:
+                break
+        assert (sum(rewards), rewards[-1]) == ((0, 0) if up in first else (1, 1))
+        assert truncated == (up in first)
 
 
 def test_free_play_gives_no_reward_and_never_terminates():

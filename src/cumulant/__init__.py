@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from cumulant.freeplay.settings import FreePlay as FreePlay
     from cumulant.goals.language import LanguageError as LanguageError
     from cumulant.goals.language import parse as parse
+    from cumulant.goals.language import parse_plan as parse_plan
+    from cumulant.goals.plans import Plan as Plan
+    from cumulant.goals.plans import Stage as Stage
     from cumulant.goals.suites import suite as suite
     from cumulant.goals.tasks import Task as Task
     from cumulant.goals.tasks import reached as reached
@@ -36,7 +39,8 @@ _MODULES = {
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),
-    "goals.language": ("LanguageError", "parse"),
+    "goals.language": ("LanguageError", "parse", "parse_plan"),
+    "goals.plans": ("Plan", "Stage"),
     "goals.suites": ("suite",),
     "goals.tasks": ("Task", "reached"),
     "freeplay.runs": ("Diverged",),

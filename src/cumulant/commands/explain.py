@@ -1,11 +1,15 @@
 """`cumulant explain`."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, Flag, world_of
 from cumulant.commands.output import print_json
+
+if TYPE_CHECKING:
+    from cumulant.goals.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -21,24 +25,50 @@ class Explain:
 
     def run(self) -> None:
         """Parse, and say what it means."""
-        from cumulant.goals.language import parse
-        from cumulant.goals.tasks import THIRDS
+        from cumulant.goals.language import parse_plan
 
-        task = parse(self.phrase, world_of(self.objects).sprites)
-        words = THIRDS if task.bins == 3 else _numbered_bins(task.bins)
-        dnf = []
-        for conditions in task.conditions():
-            named = [(*name.rpartition("_")[::2], bins) for name, bins in conditions]
-            dnf.append([(sprite, axis, [words[axis][b] for b in bins]) for sprite, axis, bins in named])
+        plan = parse_plan(self.phrase, world_of(self.objects).sprites)
+        if plan.task is not None:
+            if self.json:
+                return print_json({"canonical": str(plan), "dnf": _dnf(plan.task)})
+            print(f"understood as: {plan}")
+            return _print_dnf(plan.task)
+        parts = [
+            {name: task for name in ("reach", "avoid", "keep") if (task := getattr(stage, name)) is not None}
+            for stage in plan.stages
+        ]
         if self.json:
-            return print_json({"canonical": str(task), "dnf": dnf})
-        print(f"understood as: {task}")
-        for i, clause in enumerate(dnf):
-            print("or:" if i else "either:" if len(dnf) > 1 else "all of:")
-            for sprite, axis, places in clause:
-                print(f"  {sprite} {axis} in {', '.join(places)}")
-            if not clause:
-                print("  (nothing: any state will do)")
+            stages = [
+                {name: {"canonical": str(task), "dnf": _dnf(task)} for name, task in part.items()} for part in parts
+            ]
+            return print_json({"canonical": str(plan), "stages": stages})
+        print(f"understood as: {plan}")
+        for i, part in enumerate(parts):
+            for name, task in part.items():
+                print(f"stage {i + 1}: {_SAID[name]}")
+                _print_dnf(task, "  ")
+
+
+_SAID = {"reach": "reach", "avoid": "without entering, on the way", "keep": "and keep, from then on"}
+
+
+def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
+    """A task's clauses in words: sprite, axis and places of each condition."""
+    from cumulant.goals.tasks import THIRDS
+
+    words = THIRDS if task.bins == 3 else _numbered_bins(task.bins)
+    named = [[(*name.rpartition("_")[::2], bins) for name, bins in conditions] for conditions in task.conditions()]
+    return [[(sprite, axis, [words[axis][b] for b in bins]) for sprite, axis, bins in clause] for clause in named]
+
+
+def _print_dnf(task: "Task", indent: str = "") -> None:
+    dnf = _dnf(task)
+    for i, clause in enumerate(dnf):
+        print(indent + ("or:" if i else "either:" if len(dnf) > 1 else "all of:"))
+        for sprite, axis, places in clause:
+            print(f"{indent}  {sprite} {axis} in {', '.join(places)}")
+        if not clause:
+            print(f"{indent}  (nothing: any state will do)")
 
 
 def _numbered_bins(bins: int) -> dict[str, tuple[str, ...]]:

@@ -29,7 +29,11 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
     """Success by method and class, as JSON holds it."""
-    return {name: {c: success._asdict() for c, success in by_class.items()} for name, by_class in results.items()}
+    return {name: {c: _shown(success) for c, success in by_class.items()} for name, by_class in results.items()}
+
+
+def _shown(success: "Success") -> dict[str, Any]:
+    return {name: value for name, value in success._asdict().items() if name != "violated" or value is not None}
 
 
 def rate_and_steps(success: "Success") -> tuple[str, str]:

@@ -21,6 +21,8 @@ from cumulant.commands.inputs import (
 from cumulant.commands.output import print_json, rate_and_steps
 
 if TYPE_CHECKING:
+    from cumulant.goals.plans import Plan
+    from cumulant.transfer.evaluation import Success
     from cumulant.transfer.library import Library
 
 _REWARDED = 0.5  # a reward above this is the goal
@@ -31,6 +33,8 @@ _MATTERS = 0.1  # of the largest weight of all: a feature with less does not mat
 @dataclass(frozen=True)
 class Solve:
     """Act on a goal at once: a phrase, zero-shot; or a reward function, from a number of labelled steps.
+
+    A phrase may be a plan: "keep square left then agent top without agent right".
 
     Try: cumulant solve "circle top left and square not left" --gif mine.gif
     """
@@ -51,10 +55,11 @@ class Solve:
         import jax
 
         from cumulant.bounds import check_memory
+        from cumulant.goals.plans import Plan, tables_of
         from cumulant.storage import write_whole
         from cumulant.transfer.evaluation import check_episodes, summarise
         from cumulant.transfer.inference import check_budget
-        from cumulant.worlds.episodes import episode_keys, goal_of, play_many
+        from cumulant.worlds.episodes import aim_of, episode_keys, play_many
 
         if bool(self.phrase) == bool(self.reward):
             raise BadInput("give a phrase or --reward package.module:function, one of the two")
@@ -65,14 +70,18 @@ class Solve:
         usable_files(self.gif, self.trace)
         library, key = self.using.load(), key_of(self.seed)
         world = library.world
-        kept = 4 * self.episodes * world.max_steps * len(world.feature_names)  # bytes: where everything was
-        check_memory(f"playing {self.episodes:,} episodes", kept)
         if self.phrase and library.why_no_words:
             raise BadInput(f"{library.why_no_words}: give --reward")
-        if self.phrase:
-            task = library.task(self.phrase)
-            w, goal = library.weights(task), goal_of(world, jax.numpy.asarray(task.table()))
-            named: dict[str, Any] = {"task": self.phrase, "canonical": str(task)}
+        asked = library.goal(self.phrase) if self.phrase else None
+        plan = asked if isinstance(asked, Plan) else None
+        stages = len(plan.stages) if plan else 1
+        kept = 4 * self.episodes * world.max_steps * stages * len(world.feature_names)  # bytes: where everything was
+        check_memory(f"playing {self.episodes:,} episodes", kept)
+        goal: Any
+        if asked is not None:
+            w: Any = library.guide(asked)
+            goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], tables_of([asked])))
+            named: dict[str, Any] = {"task": self.phrase, "canonical": str(asked)}
         else:
             reward = reward_named(self.reward, library)
             w = library.learn_reward(reward, jax.random.fold_in(key, 0), self.budget)
@@ -84,6 +93,9 @@ class Solve:
         policy = library.policy(w, self.gpi == "committed")
         episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
         result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
+        if plan:
+            ends = jax.device_get(episodes.progress)
+            named |= {"stages": _stages(plan, ends.stage), "violated": float(ends.violated.mean())}
         if self.trace:
             write_whole(self.trace, json_text.dumps(_trace(world, episodes)).encode())
         if self.gif:
@@ -93,11 +105,33 @@ class Solve:
         report = named | {name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "episodes")}
         if self.json:
             return print_json(report)
+        self._tell(report, result)
+
+    def _tell(self, report: dict[str, Any], result: "Success") -> None:
+        """The report, for people to read."""
         print(f"understood as: {report['canonical']}")
+        for i, stage in enumerate(report.get("stages", ())):
+            print(f"  {i + 1}. {stage['canonical']}: reached in {stage['reached']:.3f}")
         rate, steps = rate_and_steps(result)
         print(f"success {rate} over {result.episodes} starts" + (f", {steps} steps" if result.success else ""))
+        if "violated" in report:
+            print(f"violated in {report['violated']:.3f}: what to avoid was entered, or what to keep was lost")
         if self.gif:
             print(f"watch {self.gif}")
+
+
+def _stages(plan: "Plan", current: Any) -> list[dict[str, Any]]:
+    """A plan's stages in words, and the share of episodes that reached each, from the stages in which they ended."""
+    return [
+        {
+            "canonical": str(stage),
+            "reach": str(stage.reach),
+            "avoid": None if stage.avoid is None else str(stage.avoid),
+            "keep": None if stage.keep is None else str(stage.keep),
+            "reached": float((current > i).mean()),
+        }
+        for i, stage in enumerate(plan.stages)
+    ]
 
 
 def _trace(world: Any, episodes: Any) -> dict[str, Any]:

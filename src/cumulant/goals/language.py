@@ -1,4 +1,4 @@
-"""Phrase → task: a small English for goals, such as "get the square to the top left and the circle to the right"."""
+"""Phrase → task or plan: a small English for goals, such as "get the square to the top left, then the circle right"."""
 
 import re
 import unicodedata
@@ -6,20 +6,23 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, reduce
 from itertools import islice
-from operator import and_
+from operator import or_
 from typing import Any, cast
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
 from cumulant.goals.clauses import MAX_CLAUSES, Clauses, TooComplex, packing
-from cumulant.goals.tasks import MAX_BINS, THIRDS, Task, describe, members
+from cumulant.goals.plans import Contradiction, Plan, Stage
+from cumulant.goals.tasks import MAX_BINS, THIRDS, Task, clash, describe
 
 MAX_CHARACTERS = 2000  # that a person writes; a canonical phrase may be longer, and is read as well
 MAX_DEPTH = 50
 _LIKENESS = 0.7  # of a misspelt word and the one suggested, at least: a star is no square
-FILLER = frozenset("get move put bring the a to at in into of on towards side corner position region".split())
+FILLER = frozenset("get move put bring the a to at in into of on towards side corner position region first".split())
 _LOGIC = {"and": "AND", "or": "OR", "not": "NOT", "(": "OPEN", ")": "CLOSE"}
+_PLANNING = {"then": "THEN", "keep": "KEEP", "without": "WITHOUT"}  # "and then" is the same as "then", and so on
+_RESERVED = _LOGIC | _PLANNING
 _AXES = {word: axis for axis, words in THIRDS.items() for word in words}
 _PLACES = frozenset(_AXES) | {"center", "anywhere"}
 _WORD = re.compile(r"[xy]\s*\d+(?:\s*,\s*\d+)*\s*/\s*\d+(?!\w)|[()]|[^\s(),.;:!?\"-]+", re.IGNORECASE)
@@ -29,8 +32,17 @@ _GRID = re.compile(r"([xy])([\d,\s]+)/\s*(\d+)", re.IGNORECASE)
 # A subject may be several sprites ("square and circle left"); a place without one repeats the last ("left or right").
 # A `not` right before a place belongs to it and holds for every sprite of the subject: "square and circle not left" is
 # neither. A `not` before a sprite or a parenthesis is of all that follows: "not (square and circle left)" is not both.
+#
+# A plan is stages with `then` between them. `without` and `keep` belong to the stage in which they stand; a `without`
+# after parentheses belongs to every stage in them.
 _GRAMMAR = """
-    ?start: either
+    ?start: step | sequence
+    sequence: step (_THEN step)+
+    ?step: either | stage | several
+    several: _OPEN (sequence | stage | several) _CLOSE without*
+    stage: either (keep | without)+ | keep (keep | without)*
+    keep: _KEEP either
+    without: _WITHOUT either
     ?either: both (_OR both)*
     ?both: negation (_AND negation)*
     ?negation: condition | _NOT negation -> negated
@@ -38,7 +50,7 @@ _GRAMMAR = """
     subject: SPRITE | SPRITE (_AND SPRITE)+ -> both_of | SPRITE (_OR SPRITE)+ -> either_of
     ?place: where | _NOT where -> negated
     where: WHERE+
-    %declare _AND _OR _NOT _OPEN _CLOSE SPRITE WHERE
+    %declare _AND _OR _NOT _OPEN _CLOSE _THEN _KEEP _WITHOUT SPRITE WHERE
 """
 
 
@@ -79,19 +91,24 @@ def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -
     >>> print(cumulant.parse("get the square to the top left, and the circle not to the right"))
     square top left and circle not right
     """
-    names = _names(tuple(sprites))
-    limit = _longest(tuple(sprites))
-    if len(phrase) > limit:
-        raise LanguageError(f"the phrase has {len(phrase):,} characters, and at most {limit:,} are read")
-    words = _words(phrase, names)
-    if not words:
-        raise LanguageError(f"the phrase names no goal: try '{sprites[-1]} top left'")
-    _refuse_depth(words, phrase)
-    try:
-        meaning = _PARSER.parse(words)  # our lexer takes words, not text
-    except UnexpectedToken as error:
-        raise _misplaced(error, words, phrase, sprites) from None
-    return _Meaning(phrase, sprites, words).task(meaning)
+    read = _Meaning(phrase, sprites, _words(phrase, sprites))
+    return read.task(read.tree)
+
+
+def parse_plan(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -> Plan:
+    """The plan that the phrase describes; of a plain goal, which `parse` reads too, a plan of one stage.
+
+    Stages are told apart by `then`. `without` says what must not be entered on the way to its stage; what `keep` names
+    is reached with its stage, and must hold from then on. Raises LanguageError, as `parse` does.
+
+    >>> import cumulant
+    >>> print(cumulant.parse_plan("keep the square left, and then the agent top without agent right"))
+    keep square left then agent top without agent right
+    >>> cumulant.parse_plan("square left") == cumulant.Plan.of(cumulant.parse("square left"))
+    True
+    """
+    read = _Meaning(phrase, sprites, _words(phrase, sprites))
+    return read.plan(read.tree)
 
 
 @lru_cache(maxsize=64)
@@ -100,7 +117,7 @@ def _names(sprites: tuple[str, ...]) -> dict[str, str]:
     names: dict[str, str] = {}
     for sprite in sprites:
         word = sprite.lower()
-        if word in _LOGIC or word in _PLACES or word in names or not _NAME.fullmatch(word):
+        if word in _RESERVED or word in _PLACES or word in names or not _NAME.fullmatch(word):
             raise LanguageError(f"no phrase can name the sprite {sprite!r}: a name is one word of its own")
         names[word] = sprite
     if not names:
@@ -113,16 +130,27 @@ def _longest(sprites: tuple[str, ...]) -> int:
     """Characters that are read: as many as the longest canonical phrase has, so that each parses back."""
     bins = range(1, MAX_BINS)  # all but one, and that of one digit
     condition = [f"{sprite} {describe(axis, bins, MAX_BINS)} and " for sprite in sprites for axis in "xy"]
-    return max(MAX_CHARACTERS, MAX_CLAUSES * len("".join(condition)))
+    return max(MAX_CHARACTERS, MAX_CLAUSES * len("".join([*condition, " and keep "])))
 
 
-def _words(phrase: str, names: dict[str, str]) -> list[Token]:
+def _words(phrase: str, sprites: Sequence[str]) -> list[Token]:
     """The words that carry meaning, at most as many as a canonical phrase may have or a person may write."""
-    limit = max(MAX_CHARACTERS, MAX_CLAUSES * 2 * len(names) * len("sprite not place and".split()))
+    names, longest = _names(tuple(sprites)), _longest(tuple(sprites))
+    if len(phrase) > longest:
+        raise LanguageError(f"the phrase has {len(phrase):,} characters, and at most {longest:,} are read")
+    limit = max(MAX_CHARACTERS, MAX_CLAUSES * (2 * len(names) * len("sprite not place and".split()) + len(_PLANNING)))
     words = list(islice(_recognised(phrase, names), limit + 1))
     if len(words) > limit:
         raise LanguageError(f"the phrase has more than {limit:,} words, which are all that is read")
-    return words
+    if not words:
+        raise LanguageError(f"the phrase names no goal: try '{sprites[-1]} top left'")
+    _refuse_depth(words, phrase)
+    return [word for word, following in zip(words, [*words[1:], None], strict=True) if not _idle(word, following)]
+
+
+def _idle(word: Token, following: Token | None) -> bool:
+    """Whether a word adds nothing to the next: the `and` of "and then"."""
+    return word.type == "_AND" and following is not None and following.type[1:] in _PLANNING.values()
 
 
 def _recognised(phrase: str, names: dict[str, str]) -> Iterator[Token]:
@@ -133,8 +161,8 @@ def _recognised(phrase: str, names: dict[str, str]) -> Iterator[Token]:
             kind, word = "SPRITE", names[word]
         elif word in FILLER:
             continue
-        elif word in _LOGIC:
-            kind = "_" + _LOGIC[word]
+        elif word in _RESERVED:
+            kind = "_" + _RESERVED[word]
         elif word in _PLACES or _GRID.fullmatch(word):
             kind, word = "WHERE", word.replace("center", "centre")
         else:
@@ -143,7 +171,7 @@ def _recognised(phrase: str, names: dict[str, str]) -> Iterator[Token]:
 
 
 def _unknown(word: str, phrase: str, span: tuple[int, int], sprites: tuple[str, ...]) -> LanguageError:
-    known = [*sprites, *_PLACES, "and", "or", "not"]
+    known = [*sprites, *_PLACES, "and", "or", "not", *_PLANNING]
     suggestion = next(iter(get_close_matches(word, known, n=1, cutoff=_LIKENESS)), "")
     hint = f"; did you mean {suggestion!r}?" if suggestion else f": this world has {', '.join(sprites)}"
     shown = word if len(word) <= 40 else word[:40] + "…"
@@ -191,10 +219,15 @@ _PARSER = Lark(_GRAMMAR, parser="lalr", lexer=_GivenWords)
 
 
 class _Meaning:
-    """Turns what was parsed into a task, from left to right."""
+    """Turns what was parsed into a task or a plan, from left to right."""
 
     def __init__(self, phrase: str, sprites: Sequence[str], words: list[Token]):
         self.phrase = phrase
+        try:
+            self.tree = cast(Tree, _PARSER.parse(words))  # our lexer takes words, not text
+        except UnexpectedToken as error:
+            raise _misplaced(error, words, phrase, sprites) from None
+        self.planning = next((word for word in words if word.type[1:] in _PLANNING.values()), None)
         self.bins = self._grid([word for word in words if word.type == "WHERE" and word != "anywhere"])
         self.coordinates = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
         self.index = {name: i for i, name in enumerate(self.coordinates)}
@@ -202,8 +235,60 @@ class _Meaning:
         self.subject: Tree | None = None
         self.contradiction = "no state can satisfy this goal"
 
+    def plan(self, meaning: Tree) -> Plan:
+        """The whole phrase's plan."""
+        parts = list(self._stages(meaning))
+        try:
+            return Plan(tuple(stage for stage, _ in parts))
+        except TooComplex as error:
+            raise LanguageError(str(error)) from None
+        except Contradiction as error:
+            raise LanguageError(f"this plan contradicts itself: {error}", self.phrase, parts[error.stage][1]) from None
+
+    def _stages(self, node: Tree) -> Iterator[tuple[Stage, tuple[int, int]]]:
+        """The stages of a part of the phrase, each with where it stands."""
+        children = cast(list[Tree], node.children)
+        match node.data:
+            case "sequence":
+                for child in children:
+                    yield from self._stages(child)
+            case "several":
+                inner, *without = children
+                stages = list(self._stages(inner))
+                avoided = [self.task(child.children[0]) for child in without]
+                yield from (
+                    (self._stage(stage.reach, [stage.avoid, *avoided], [stage.keep]), at) for stage, at in stages
+                )
+            case "stage":
+                tasks = [
+                    (child.data, self.task(child.children[0] if child.data in _PLANNING else child))
+                    for child in children
+                ]
+                reach = next((task for kind, task in tasks if kind not in _PLANNING), None)
+                avoid, keep = ([task for kind, task in tasks if kind == word] for word in ("without", "keep"))
+                yield self._stage(reach, avoid, keep), _extent(node)
+            case _:
+                yield Stage(self.task(node)), _extent(node)
+
+    def _stage(self, reach: Task | None, avoid: Sequence[Task | None], keep: Sequence[Task | None]) -> Stage:
+        """A stage that avoids any of several tasks and keeps all of several; without a `reach`, what it keeps."""
+        avoided, kept = ([task for task in tasks if task is not None] for tasks in (avoid, keep))
+        try:
+            keeping = reduce(self._all_kept, kept) if kept else None
+            return Stage(cast(Task, reach or keeping), reduce(or_, avoided) if avoided else None, keeping)
+        except TooComplex as error:
+            raise LanguageError(str(error)) from None
+
+    def _all_kept(self, first: Task, second: Task) -> Task:
+        if not (first & second).possible:
+            raise LanguageError(f"this plan contradicts itself: {clash(first, second)}")
+        return first & second
+
     def task(self, meaning: Tree) -> Task:
-        """The whole phrase's task."""
+        """The task of a phrase, or of a part of one, that is a plain goal."""
+        if meaning.data in ("sequence", "several", "stage"):
+            message = "this phrase is a plan, where a plain goal is asked for"
+            raise LanguageError(message, self.phrase, _span(cast(Token, self.planning)))
         try:
             clauses = self._build(meaning, negate=False)
         except TooComplex as error:
@@ -293,12 +378,15 @@ class _Meaning:
     def _both(self, first: Clauses, second: Clauses) -> Clauses:
         both = self.packing.both(first, second)
         if first and second and not both:
-            masks = zip(*(self.packing.sorted(clauses)[0] for clauses in (first, second)), strict=True)
-            name, wishes = next(found for found in zip(self.coordinates, masks, strict=True) if not and_(*found[1]))
-            sprite, _, axis = name.rpartition("_")
-            described = " and ".join(describe(axis, members(wish), self.bins) for wish in wishes)
-            self.contradiction = f"the {sprite} cannot be {described} at once"
+            tasks = (Task(self.coordinates, self.packing.sorted(clauses), self.bins) for clauses in (first, second))
+            self.contradiction = clash(*tasks)
         return both
+
+
+def _extent(node: Tree) -> tuple[int, int]:
+    """From the first word of a part of the phrase to its last."""
+    spans = [_span(word) for word in node.scan_values(lambda leaf: isinstance(leaf, Token))]
+    return min(start for start, _ in spans), max(end for _, end in spans)
 
 
 def _span(word: Token) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Seeded sampling of tasks: the paper's seven classes, with regions in thirds or in any number of bins."""
+"""Seeded sampling of tasks, the paper's seven classes with regions in thirds or in any number of bins; and of plans."""
 
 from math import comb
 from numbers import Integral
@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from cumulant.bounds import OutOfBounds
+from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import Task, checked_bins
 
 MAX_TASKS = 1_000_000  # of a class, or goals in all
@@ -18,6 +19,9 @@ CLASSES = (
     "disjunction_hard",
     "conjunction",
 )
+
+PLANS = ("then", "keep", "without", "without_agent")
+_STAGES = (2, 4)  # of a plan, at least and at most
 
 
 def count(name: str, objects: int, bins: int = 3) -> int:
@@ -88,6 +92,69 @@ def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int
     return tuple(
         Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
         for row in choices
+    )
+
+
+def plans(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> dict[str, tuple[Plan, ...]]:
+    """Plans of 2 to 4 stages, `number` of each class; each stage is a task of the paper's classes.
+
+    `then` is nothing but stages in order. In `keep`, where objects are placed they may have to stay. In `without`, each
+    stage has something to avoid that a player can always avoid: a place for an object that is not asked for, or one
+    cell for what is. In `without_agent` the agent has to avoid a third while it places objects, which is impossible
+    where an object lies there and has to be fetched.
+    """
+    bins = checked_bins(bins)
+    _check_number(number)
+    drawn: dict[str, tuple[Plan, ...]] = {}
+    for index, name in enumerate(PLANS):
+        rng = np.random.default_rng([seed, len(CLASSES) + index])
+        group: dict[Plan, None] = {}
+        while len(group) < number:
+            plan = _plan(name, coordinates, rng, bins)
+            if plan is not None:
+                group[plan] = None
+        drawn[name] = tuple(group)
+    return drawn
+
+
+def _plan(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int) -> Plan | None:
+    """One plan of a class; None if what was drawn contradicts itself."""
+    objects = len(coordinates) // 2 - 1
+    classes = [c for c in CLASSES if count(c, objects, bins) and (name != "without_agent" or "object" in c)]
+    tasks = [
+        sample(rng.choice(classes), coordinates, rng, bins) for _ in range(rng.integers(_STAGES[0], _STAGES[1] + 1))
+    ]
+    if name == "keep":
+        stages = [Stage(task, keep=None if _agents(task) or rng.random() < 1 / 3 else task) for task in tasks]
+        if not any(stage.keep for stage in stages[:-1]):
+            return None
+    elif name.startswith("without"):
+        stages = [Stage(task, avoid=_avoidable(name, task, rng)) for task in tasks]
+    else:
+        stages = [Stage(task) for task in tasks]
+    try:
+        return Plan(tuple(stages))
+    except Contradiction:
+        return None
+
+
+def _agents(task: Task) -> bool:
+    """Whether a task is about the agent, which cannot stay anywhere while it places objects."""
+    return any(coordinate in task.coordinates[:2] for clause in task.conditions() for coordinate, _ in clause)
+
+
+def _avoidable(name: str, task: Task, rng: np.random.Generator) -> Task:
+    """Something to avoid on the way to a task."""
+    sprites = [c.rpartition("_")[0] for c in task.coordinates[::2]]
+    asked = {coordinate.rpartition("_")[0] for clause in task.conditions() for coordinate, _ in clause}
+    if name == "without_agent":
+        sprite, axes = sprites[0], [rng.choice(["x", "y"])]
+    else:
+        agent_too = asked == {sprites[0]}  # where objects are to be placed, the agent has to go wherever they lie
+        sprite = rng.choice(sprites if agent_too else sprites[1:])
+        axes = ["x", "y"] if sprite in asked or rng.random() < 1 / 2 else [rng.choice(["x", "y"])]
+    return Task.where(
+        task.coordinates, {f"{sprite}_{axis}": [int(rng.integers(task.bins))] for axis in axes}, task.bins
     )
 
 

@@ -152,6 +152,17 @@ def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
     return jnp.stack([jnp.asarray(task.table(clauses)) for task in tasks])
 
 
+def clash(first: Task, second: Task) -> str:
+    """Why two tasks cannot hold at once: a coordinate on which their first clauses disagree, in words."""
+    masks = [task.clauses[0] for task in (first, second) if task.possible]
+    for name, *wishes in zip(first.coordinates, *masks, strict=True) if len(masks) == 2 else ():
+        if not wishes[0] & wishes[1]:
+            thing, _, axis = name.rpartition("_")
+            described = " and ".join(describe(axis, members(wish), first.bins) for wish in wishes)
+            return f"the {thing} cannot be {described} at once"
+    return "no state can satisfy it"
+
+
 def members(mask: int) -> tuple[int, ...]:
     """The bins in a bit mask."""
     return tuple(b for b in range(mask.bit_length()) if mask >> b & 1)

@@ -10,8 +10,9 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
 from scipy.stats import binomtest
 
 from cumulant.bounds import OutOfBounds
-from cumulant.goals.tasks import Task, tables_of
-from cumulant.worlds.episodes import PolicyMaker, outcomes, random_policy
+from cumulant.goals.plans import Plan, PlanTable, tables_of
+from cumulant.goals.tasks import Task
+from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
 from cumulant.worlds.protocol import World
 from cumulant.worlds.shipped import oracle_of
 
@@ -31,17 +32,18 @@ class Success(NamedTuple):
     mean_steps: float | None  # over the successful episodes
     tasks: int
     episodes: int  # in all
+    violated: float | None = None  # of plans: how often what is to be avoided was entered, or what is to be kept lost
 
 
 def evaluate(
     world: World,
     make_policy: PolicyMaker,
-    tasks: Mapping[str, Sequence[Task]],
+    tasks: Mapping[str, Sequence[Task | Plan]],
     key: PRNGKeyArray,
     episodes: int,
     guides: PyTree[Shaped[Array, "tasks ..."]] | None = None,
 ) -> dict[str, Success]:
-    """Success over `episodes` episodes of each task, pooled by class; all classes are played in one compiled call.
+    """Success over `episodes` episodes of each task or plan, pooled by class; all are played in one compiled call.
 
     `guides` has a leading axis over all tasks in order; without any, each task's own table guides its policy.
 
@@ -55,10 +57,11 @@ def evaluate(
     everything = [task for group in tasks.values() for task in group]
     tables = tables_of(everything)
     keys = jax.random.split(key, (len(everything), episodes))
-    played = outcomes(world, make_policy, tables, tables if guides is None else guides, keys)
-    success, steps = jax.device_get(played)
+    played = endings(world, make_policy, tables, tables if guides is None else guides, keys)
+    success, steps, violated = jax.device_get(played)
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
-    groups = zip(np.split(success, ends), np.split(steps, ends), strict=True)
+    parts = [success, steps, violated] if isinstance(tables, PlanTable) else [success, steps]
+    groups = zip(*(np.split(part, ends) for part in parts), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}
 
 
@@ -69,7 +72,7 @@ def check_episodes(episodes: int) -> None:
 
 
 def evaluate_references(
-    world: World, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int
+    world: World, tasks: Mapping[str, Sequence[Task | Plan]], key: PRNGKeyArray, episodes: int
 ) -> dict[str, dict[str, Success]]:
     """What to compare with, on the same tasks and starts: the oracle, where one can aim so finely, and random play."""
     bins = max(task.bins for group in tasks.values() for task in group)
@@ -77,7 +80,11 @@ def evaluate_references(
     return {name: evaluate(player[0], player[1], tasks, key, episodes) for name, player in players.items() if player}
 
 
-def summarise(success: Bool[np.ndarray, "tasks episodes"], steps: Int[np.ndarray, "tasks episodes"]) -> Success:
+def summarise(
+    success: Bool[np.ndarray, "tasks episodes"],
+    steps: Int[np.ndarray, "tasks episodes"],
+    violated: Bool[np.ndarray, "tasks episodes"] | None = None,
+) -> Success:
     """The success rate with its exact (Clopper-Pearson) 95 % interval."""
     interval = binomtest(int(success.sum()), success.size).proportion_ci(0.95)
     return Success(
@@ -86,6 +93,7 @@ def summarise(success: Bool[np.ndarray, "tasks episodes"], steps: Int[np.ndarray
         mean_steps=float(steps[success].mean()) if success.any() else None,
         tasks=len(success),
         episodes=success.size,
+        violated=None if violated is None else float(violated.mean()),
     )
 
 
@@ -94,6 +102,7 @@ def pool(results: Sequence[Success]) -> Success:
     episodes = sum(result.episodes for result in results)
     solved = [round(result.success * result.episodes) for result in results]
     steps = sum((result.mean_steps or 0) * n for result, n in zip(results, solved, strict=True))
+    violations = [result.violated * result.episodes for result in results if result.violated is not None]
     interval = binomtest(sum(solved), episodes).proportion_ci(0.95)
     return Success(
         success=sum(solved) / episodes,
@@ -101,4 +110,5 @@ def pool(results: Sequence[Success]) -> Success:
         mean_steps=steps / sum(solved) if any(solved) else None,
         tasks=results[0].tasks,
         episodes=episodes,
+        violated=sum(violations) / episodes if violations else None,
     )

@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cumulant.features.coordinates import Features, resolution_of
 from cumulant.freeplay.networks import Network
 from cumulant.goals.bins import phi
+from cumulant.goals.tasks import met
 from cumulant.goals.weights import in_units
-from cumulant.worlds.episodes import Policy
+from cumulant.worlds.episodes import Policy, in_stages
 from cumulant.worlds.protocol import World
 
 _REACHED = 0.99  # of the best that a feature can be worth to a clause: from here on it has reached its goal
@@ -26,6 +27,7 @@ _SURE_SHARE = 1 / 2  # of a bin, at least, in which features in doubt count as l
 _MORE, _MUCH = 1.5, 0.004  # how much more, as a factor and beyond, skills must move than they are moved, to go first
 _NEARLY = 0.015  # of its best action's value: what another may lack and still serve a policy as well
 _COST = 0.015  # of a goal held for ever: what a reached goal must lose by an action to be spoilt by it
+_ENTRY = 0.02  # of staying outside for ever: what an action must lose of it to lead inside
 _TINY = 1e-6  # of a goal's largest weight: keeps a clause without wishes from dividing by zero
 
 
@@ -105,6 +107,36 @@ def first_of(wanted: Bool[Array, " k"], before: Bool[Array, "k k"]) -> Bool[Arra
     return jnp.where(first.any(), first, wanted)
 
 
+class Hindrance(NamedTuple):
+    """What the forbidden region means for the next action."""
+
+    barred: Bool[Array, " a"]  # actions that would lead into it
+    aside: Float[Array, "a a"]  # for each action that is barred, what every action is worth for a way around
+    around: Bool[Array, " a"]  # whether there is one
+
+
+def hindrance(network: Network, f: Float[Array, " k"], avoid: Float[Array, "c k m"], resolution: float) -> Hindrance:
+    """Which actions would enter what is avoided, as far as Ψ knows, and what would lead around it.
+
+    A clause that is avoided holds where all its coordinates lie in their forbidden bins, so that one outside suffices.
+    The value of staying outside, for each coordinate's own policies, is that of weights 1 on the permitted bins; an
+    action that costs some of it leads inside. Where the last coordinate outside would be lost, the way around is to
+    bring another one outside first.
+    """
+    binding = avoid.max(axis=2) > 0  # [c, k]; clauses that never hold bind nothing
+    permitted = jnp.where(binding[:, :, None], 1 - avoid, 0)
+    worth, q = jax.vmap(lambda clause: in_doubt(network, f, clause, resolution))(permitted)
+    value = q.max(axis=2)  # [c, k, a]; 1 for staying outside for ever
+    outside = binding & (worth >= _REACHED)
+    kept = outside[:, :, None] & (value.max(axis=2, keepdims=True) - value <= _ENTRY)
+    barred = outside.any(axis=1)[:, None] & ~kept.any(axis=1)  # [c, a]
+    others = binding & ~outside
+    easiest = jnp.where(others, value.max(axis=2), -1).argmax(axis=1)  # [c]
+    aside = jnp.take_along_axis(value, easiest[:, None, None], axis=1)[:, 0]  # [c, a]
+    clause = barred.argmax(axis=0)  # the first that bars each action
+    return Hindrance(barred.any(axis=0), aside[clause], barred.any(axis=0) & others.any(axis=1)[clause])
+
+
 class Commitment(NamedTuple):
     """What committed GPI pursues: a clause, one of its features, and the policy for it."""
 
@@ -123,6 +155,7 @@ def committed_gpi(
     w: Float[Array, "c k m"],
     moved: Float[Array, "k k"] | None = None,
     patience: int = _PATIENCE,
+    avoid: Float[Array, "f k m"] | None = None,
 ) -> Policy:
     """Stay with the chosen policy until its feature's goal is reached or stops getting closer.
 
@@ -131,6 +164,9 @@ def committed_gpi(
 
     `moved` says how far the policies of each feature move every other. What disturbs others is pursued before them, and
     of actions that serve it nearly alike the one is taken that spoils least of what is reached.
+
+    `avoid` has the clauses of what must not be entered, as weights. Actions that lead there (`hindrance`) are out of
+    the question while any other is left.
     """
     w = in_units(w)
     conditions = w.max(axis=2) > 0  # [c, k]
@@ -155,13 +191,25 @@ def committed_gpi(
         j = q[c, i].max(axis=1).argmax()
         return Commitment(c, i, j, q[c, i, j].max(), jnp.int32(0), given_up, jnp.int32(0))
 
-    def considerate(now: Commitment, missing: Array, q: Array) -> Int[Array, ""]:
+    def considerate(now: Commitment, missing: Array, q: Array, barred: Array | bool = False) -> Int[Array, ""]:
         """The action of the policy that is followed, or one as good that spoils less of what is reached."""
         own, others = q[now.clause, now.feature, now.bin], q[now.clause].max(axis=1)  # [a], [k, a]
         lost = others.max(axis=1, keepdims=True) - others
         at_stake = conditions[now.clause] & ~missing[now.clause]
         cost = jnp.where(at_stake[:, None] & (lost > _COST), lost, 0).sum(axis=0)
+        own = jnp.where(barred, -jnp.inf, own)
         return jnp.lexsort((-own, cost, own < (1 - _NEARLY) * own.max()))[0]
+
+    def careful(now: Commitment, missing: Array, q: Array, obs: Array, shaken: Array) -> Int[Array, ""]:
+        """The same, or a random action where nothing else is left to try; but none that enters what is avoided."""
+        wish = considerate(now, missing, q)
+        if avoid is None or not len(avoid):
+            return jnp.where(now.shake > 0, shaken, wish)
+        barred, aside, around = hindrance(network, features(obs), avoid, resolution)
+        free = jnp.where(barred.all(), False, barred)
+        other = jnp.where(around[wish], jnp.where(free, -1, aside[wish]).argmax(), considerate(now, missing, q, free))
+        shaken = jnp.roll(free, -shaken).argmin() + shaken  # the next that is not barred
+        return jnp.where(now.shake > 0, shaken % len(free), jnp.where(barred[wish], other, wish))
 
     def begin(obs: Array) -> Commitment:
         return choose(*assess(obs), jnp.zeros(w.shape[1], bool))
@@ -178,10 +226,25 @@ def committed_gpi(
         anew = choose(missing, q, given_up & ~none_left)._replace(shake=jnp.where(stuck, _SHAKES, now.shake))
         now = jax.tree.map(lambda new, old: jnp.where(reached | stuck, new, old), anew, now)
         shaken = jax.random.randint(key, (), 0, q.shape[-1])
-        action = jnp.where(now.shake > 0, shaken, considerate(now, missing, q))
+        action = careful(now, missing, q, obs, shaken)
         return now._replace(shake=jnp.maximum(now.shake - 1, 0)), action
 
     return Policy(begin, act)
+
+
+class PlanGuide(NamedTuple):
+    """What GPI goes by in a plan, stage by stage. Many plans have a leading axis n."""
+
+    w: Float[Array, "*n s c k m"]  # weights of each stage's goal
+    avoid: Float[Array, "*n s f k m"]  # weights of what each stage avoids
+    goal: Bool[Array, "*n s c k b"]  # where each stage's goal holds, in bins so fine that regions are made of them
+    stages: Int[Array, "*n"]
+
+
+def certainly(table: Bool[Array, "c k b"], f: Float[Array, " k"], resolution: float) -> Bool[Array, ""]:
+    """Whether a goal holds wherever features may be that are known to a resolution alone."""
+    possible = jnp.clip(jnp.stack([f, f - resolution, f + resolution] if resolution else [f]), 0, 1)
+    return jax.vmap(lambda f: met(table, f))(possible).all(axis=(0, 2)).any()
 
 
 class Thought(NamedTuple):
@@ -194,18 +257,29 @@ class Thought(NamedTuple):
 
 
 class Gpi(eqx.Module):
-    """Makes the policy for a goal, given as weights [c, k, m]: a policy maker for `evaluate`."""
+    """Makes the policy for a goal, given as weights [c, k, m], or for a plan: a policy maker for `evaluate`."""
 
     network: Network
     features: Features
     committed: bool = eqx.field(static=True, default=True)
     moved: Float[Array, "k k"] | None = None  # how far each feature's policies move every other, where it is known
 
-    def __call__(self, world: World, w: Float[Array, "c k m"]) -> Policy:
-        """The policy for weights w, whatever the world."""
+    def __call__(self, world: World, w: Float[Array, "c k m"] | PlanGuide) -> Policy:
+        """The policy for weights w, or for a plan, whatever the world."""
+        return self._planned(w) if isinstance(w, PlanGuide) else self._towards(w)
+
+    def _towards(self, w: Float[Array, "c k m"], avoid: Float[Array, "f k m"] | None = None) -> Policy:
         if self.committed:
-            return committed_gpi(self.network, self.features, w, self.moved)
+            return committed_gpi(self.network, self.features, w, self.moved, avoid=avoid)
         return plain_gpi(self.network, self.features, w)
+
+    def _planned(self, guide: PlanGuide) -> Policy:
+        resolution = doubt(self.features, guide.w.shape[-1])
+
+        def holds(obs: Array) -> Bool[Array, " s"]:
+            return jax.vmap(lambda table: certainly(table, self.features(obs), resolution))(guide.goal)
+
+        return in_stages(lambda stage: self._towards(guide.w[stage], guide.avoid[stage]), holds, guide.stages)
 
     def thought(self, w: Float[Array, "c k m"], obs: Array, memory: Commitment | tuple) -> Thought:
         """What was in mind when acting on an observation; `memory` is the policy's after it acted."""

@@ -1,6 +1,7 @@
 """The skill library: a finished stage 2, with all that is needed to act. A folder on disk, or the one that ships."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -27,13 +28,15 @@ from cumulant.features.grounding import Grounding
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
-from cumulant.goals.language import parse
-from cumulant.goals.tasks import THIRDS, Task, tables_of
+from cumulant.goals.language import parse, parse_plan
+from cumulant.goals.plans import Plan, PlanTable, tables_of
+from cumulant.goals.tasks import THIRDS, Task
+from cumulant.goals.tasks import tables_of as plain_tables_of
 from cumulant.goals.weights import weights
 from cumulant.storage import Unreadable
 from cumulant.transfer import inference
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
-from cumulant.transfer.gpi import Gpi
+from cumulant.transfer.gpi import Gpi, PlanGuide
 from cumulant.worlds import shipped
 from cumulant.worlds.episodes import Policy, Reward
 from cumulant.worlds.films import first_interesting, save_gif
@@ -43,6 +46,7 @@ FORMAT = 2
 _READ = (1, 2)  # formats; the first is of version 0.1
 DIGITS = 4  # of how far skills move features, as config.json keeps it
 _MOVED = "moved"
+_FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -129,25 +133,65 @@ class Library:
 
     def weights_of_all(self, tables: Bool[Array, "tasks c k b"]) -> Float[Array, "tasks c d m"]:
         """The same for many tasks: guides for `evaluate`."""
+        return self._checked_weights(tables, self.config.bins)
+
+    def _checked_weights(self, tables: Bool[Array, "n c k b"], bins: int) -> Float[Array, "n c d m"]:
         if not self.knows_words:
             raise ValueError(f"{self.why_no_words}: give a reward")
-        return _weights_of_all(tables, self.config.bins, self.grounding)
+        return _weights_of_all(tables, bins, self.grounding)
+
+    def guides_of(self, tables: Bool[Array, "n c k b"] | PlanTable) -> Float[Array, "n c d m"] | PlanGuide:
+        """What guides GPI to goals whose tables `goals.plans.tables_of` gives: guides for `evaluate`."""
+        if not isinstance(tables, PlanTable):
+            return self.weights_of_all(tables)
+        m, regions = self.config.bins, tables.goal.shape[-1]
+        fine = math.lcm(m, regions) * (_FINER if self.grounding else 1)
+        w, avoid, exact = (
+            self._by_stage(table, bins) for table, bins in ((tables.goal, m), (tables.avoid, m), (tables.goal, fine))
+        )
+        most = exact.max(axis=-1, keepdims=True)  # 0 for a coordinate that may be anything, -1 for no clause
+        return PlanGuide(w, avoid, (exact >= most / 2) & (most >= 0), tables.stages)
+
+    def _by_stage(self, tables: Bool[Array, "n s c k b"], bins: int) -> Float[Array, "n s c d m"]:
+        if not tables.shape[2]:
+            return jnp.zeros((*tables.shape[:3], len(self.feature_names), bins))
+        every = self._checked_weights(tables.reshape(-1, *tables.shape[2:]), bins)
+        return every.reshape(*tables.shape[:2], *every.shape[1:])
+
+    def plan(self, goal: str | Task | Plan) -> Plan:
+        """The plan that a phrase means in this library's world; of a plain goal, a plan of one stage."""
+        return parse_plan(goal, self._things()) if isinstance(goal, str) else Plan.of(goal)
+
+    def goal(self, goal: str | Task | Plan) -> Task | Plan:
+        """What a phrase asks for in this library's world: a task, or a plan where there is more to it."""
+        if isinstance(goal, Task):
+            return goal
+        plan = self.plan(goal)
+        return plan if plan.task is None else plan.task
 
     def task(self, goal: str | Task) -> Task:
         """The task that a phrase means in this library's world. Phrases speak of things that have an x and a y."""
-        if isinstance(goal, Task):
-            return goal
+        return goal if isinstance(goal, Task) else parse(goal, self._things())
+
+    def _things(self) -> tuple[str, ...]:
         names = self.world.feature_names
         things = tuple(dict.fromkeys(name.rpartition("_")[0] for name in names))
         if names != tuple(f"{thing}_{axis}" for thing in things for axis in "xy"):
             raise ValueError(f"phrases speak of places, x and y, and this world has {', '.join(names)}: give a Task")
-        return parse(goal, things)
+        return things
 
-    def policy(self, goal: str | Task | Float[Array, "c d m"], committed: bool = True) -> Policy:
-        """The policy for a phrase, a task, or weights: zero-shot. Compiled, for loops in plain Python too."""
-        w = self.weights(goal) if isinstance(goal, str | Task) else goal
-        begin, act = self.gpi(committed)(self.world, w)
+    def policy(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], committed: bool = True) -> Policy:
+        """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too.
+
+        Only committed GPI takes heed of what a plan avoids.
+        """
+        guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
+        begin, act = self.gpi(committed)(self.world, guide)
         return Policy(jax.jit(begin), jax.jit(act))
+
+    def guide(self, goal: str | Task | Plan) -> Float[Array, "c d m"] | PlanGuide:
+        """What GPI goes by: a task's weights, or a plan's stage by stage."""
+        return jax.tree.map(lambda leaf: leaf[0], self.guides_of(tables_of([self.goal(goal)])))
 
     def learn_reward(
         self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False
@@ -164,27 +208,28 @@ class Library:
         """The same for every task by itself: its reward is 1 where it holds. What its words say is not told."""
         inference.check_budget(budget)
         keys = jax.random.split(key, len(tasks))
-        return inference.learn_tasks(self.world, self.gpi(), self.config.bins, tables_of(tasks), keys, (budget,), paper)
+        tables = plain_tables_of(tasks)
+        return inference.learn_tasks(self.world, self.gpi(), self.config.bins, tables, keys, (budget,), paper)
 
     def evaluate(
-        self, tasks: Mapping[str, Sequence[Task]], key: PRNGKeyArray, episodes: int, committed: bool = True
+        self, tasks: Mapping[str, Sequence[Task | Plan]], key: PRNGKeyArray, episodes: int, committed: bool = True
     ) -> dict[str, Success]:
-        """Zero-shot success by class of tasks."""
+        """Zero-shot success by class of tasks or plans."""
         check_episodes(episodes)
         everything = [task for group in tasks.values() for task in group]
-        guides = self.weights_of_all(tables_of(everything))
+        guides = self.guides_of(tables_of(everything))
         return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)
 
-    def save_film(self, path: str | Path, goal: str | Task, seed: int = 0) -> None:
+    def save_film(self, path: str | Path, goal: str | Task | Plan, seed: int = 0) -> None:
         """Write an episode of a goal as an animated GIF: the first of the seed's that does not begin in the goal.
 
         >>> import cumulant, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     cumulant.Library.load().save_film(f"{folder}/mine.gif", "square left")
         """
-        task = self.task(goal)
-        guides, key = self.weights(task)[None], jax.random.key(seed)
-        save_gif(Path(path), first_interesting(self.world, self.gpi(), {str(goal): task}, key, guides))
+        known, key = self.goal(goal), jax.random.key(seed)
+        guides = self.guides_of(tables_of([known]))
+        save_gif(Path(path), first_interesting(self.world, self.gpi(), {str(goal): known}, key, guides))
 
     def save(self, folder: str | Path) -> None:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""

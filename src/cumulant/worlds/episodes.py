@@ -1,15 +1,18 @@
 """What a policy is, and how episodes are played with one: by every command, the page and the experiments alike."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped, UInt8
 
-from cumulant.goals.tasks import reached
-from cumulant.worlds.protocol import Goal, World
+from cumulant.goals import plans
+from cumulant.goals.plans import Plan, PlanTable, Progress
+from cumulant.goals.tasks import Task, reached
+from cumulant.worlds.protocol import Goal, World, render
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
 _FRAMES_AT_ONCE = {"cpu": 1024, "elsewhere": 16_384}
@@ -32,8 +35,20 @@ class Policy(NamedTuple):
     act: Callable[[PyTree, Shaped[Array, "..."], PRNGKeyArray], tuple[PyTree, Int[Array, ""]]]
 
 
-# Makes the policy for a task from a guide to it: the task's table for the oracle, weights for GPI. May be a Module.
+# Makes the policy for a goal from a guide to it: the goal's table for the oracle, weights for GPI. May be a Module.
 PolicyMaker = Callable[[Any, Any], Policy]
+
+
+class Course(NamedTuple):
+    """What an episode is to achieve: pure functions that follow it from state to state. Progress is any pytree."""
+
+    begin: Callable[[PyTree], PyTree]  # of the first state
+    follow: Callable[[PyTree, PyTree], PyTree]  # progress, and the state that follows
+    success: Callable[[PyTree], Bool[Array, ""]]
+    over: Callable[
+        [PyTree, Int[Array, ""]], Bool[Array, ""]
+    ]  # progress, and the steps taken: whether time stands still
+    stages: int = 1  # for each of which there is the world's time limit
 
 
 class Play(NamedTuple):
@@ -44,9 +59,10 @@ class Play(NamedTuple):
     success: Bool[Array, ""]
     steps: Int[Array, ""]  # taken until the goal, or max_steps
     memories: PyTree  # the policy's after each action, leading axis t: what it had in mind
+    progress: PyTree  # at the end: of a plan, `Progress`; of a plain goal, whether it was reached
 
 
-def random_policy(world: World, table: Bool[Array, "c k m"] | None = None) -> Policy:
+def random_policy(world: World, table: Bool[Array, "c k m"] | PlanTable | None = None) -> Policy:
     """Random play, the lower bound, whatever the task.
 
     >>> import cumulant
@@ -61,8 +77,11 @@ def episode_keys(seed: int, episodes: int) -> Key[Array, " episodes"]:
     return jax.vmap(jax.random.key)(jnp.uint32(seed) + jnp.arange(episodes, dtype=jnp.uint32))
 
 
-def play(world: World, policy: Policy, goal: Goal, key: PRNGKeyArray) -> Play:
+def play(world: World, policy: Policy, goal: Goal | Course | Task | Plan, key: PRNGKeyArray) -> Play:
     """An episode from a random start, until the goal or the time limit. A start inside the goal is a success.
+
+    The goal is a task, a plan, or any predicate on states. The time limit holds for each stage of a plan: a plan of
+    three has three times as long. It ends at its first violation, too.
 
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld(max_steps=20)
@@ -70,31 +89,152 @@ def play(world: World, policy: Policy, goal: Goal, key: PRNGKeyArray) -> Play:
     >>> episode = cumulant.play(world, cumulant.random_policy(world), never, jax.random.key(0))
     >>> bool(episode.success), int(episode.steps), episode.states.agent.shape
     (False, 20, (21, 2))
+    >>> plan = cumulant.parse_plan("agent left then agent right")
+    >>> library = cumulant.Library.load()
+    >>> episode = cumulant.play(library.world, library.policy(plan), plan, jax.random.key(0))
+    >>> bool(episode.success), int(episode.progress.stage)
+    (True, 2)
     """
     key_start, key_act = jax.random.split(key)
+    if isinstance(goal, Task | Plan):
+        goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], plans.tables_of([goal])))
     return play_from(world, policy, goal, world.reset(key_start), key_act)
 
 
 def play_from(
-    world: World, policy: Policy, goal: Goal, start: PyTree, key: PRNGKeyArray, steps: int | None = None
+    world: World, policy: Policy, goal: Goal | Course, start: PyTree, key: PRNGKeyArray, steps: int | None = None
 ) -> Play:
     """An episode from a given start, of `steps` instead of the world's time limit if given."""
+    course = goal if isinstance(goal, Course) else course_of(goal)
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
-        state, memory, done, steps = carry
+        state, memory, progress, steps = carry
+        over = course.over(progress, steps)
         memory, action = policy.act(memory, world.observe(state), key)
-        following = jax.tree.map(lambda old, new: jnp.where(done, old, new), state, world.step(state, action))
-        return (following, memory, done | goal(following), steps + ~done), (following, action, memory)
+        following = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, world.step(state, action))
+        return (following, memory, course.follow(progress, following), steps + ~over), (following, action, memory)
 
-    first = (start, policy.begin(world.observe(start)), goal(start), jnp.zeros((), jnp.int32))
-    (_, _, success, taken), (states, actions, memories) = jax.lax.scan(
-        step, first, jax.random.split(key, steps or world.max_steps)
+    first = (start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32))
+    (_, _, progress, taken), (states, actions, memories) = jax.lax.scan(
+        step, first, jax.random.split(key, steps or world.max_steps * course.stages)
     )
     states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
-    return Play(states, actions, success, taken, memories)
+    return Play(states, actions, course.success(progress), taken, memories, progress)
 
 
-def play_many(world: World, policy: Policy, goal: Goal, keys: Key[Array, " n"]) -> Play:
+def course_of(goal: Goal) -> Course:
+    """The course of a plain goal: over as soon as it holds."""
+    return Course(goal, lambda done, state: done | goal(state), lambda done: done, lambda done, steps: done)
+
+
+def plan_course(world: World, table: PlanTable) -> Course:
+    """The course of a plan: over when all stages are reached, at the first violation, or when its time is up."""
+
+    def over(progress: Progress, steps: Int[Array, ""]) -> Bool[Array, ""]:
+        return progress.violated | success(progress) | (steps >= world.max_steps * table.stages)
+
+    def success(progress: Progress) -> Bool[Array, ""]:
+        return progress.stage >= table.stages
+
+    return Course(
+        begin=lambda state: plans.begin(table, world.features(state)),
+        follow=lambda progress, state: plans.follow(table, progress, world.features(state)),
+        success=success,
+        over=over,
+        stages=len(table.goal),
+    )
+
+
+class Pursued(NamedTuple):
+    """A state, and how far a course has come in it."""
+
+    state: PyTree
+    progress: PyTree
+
+
+@dataclass(frozen=True, eq=False)
+class Pursuing:
+    """A world whose states know how far a course has come: where a goal must be a predicate on states."""
+
+    world: World
+    course: Course
+
+    @property
+    def num_actions(self) -> int:
+        """As in the world."""
+        return self.world.num_actions
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """As in the world."""
+        return self.world.feature_names
+
+    @property
+    def max_steps(self) -> int:
+        """The world's time limit for each stage."""
+        return self.world.max_steps * self.course.stages
+
+    def reset(self, key: PRNGKeyArray) -> Pursued:
+        """A random first state, and the progress with which the course begins there."""
+        state = self.world.reset(key)
+        return Pursued(state, self.course.begin(state))
+
+    def step(self, now: Pursued, action: Int[Array, ""]) -> Pursued:
+        """The state that follows, and the progress made."""
+        state = self.world.step(now.state, action)
+        return Pursued(state, self.course.follow(now.progress, state))
+
+    def observe(self, now: Pursued) -> Shaped[Array, "..."]:
+        """What an agent sees: nothing of the progress."""
+        return self.world.observe(now.state)
+
+    def features(self, now: Pursued) -> Float[Array, " k"]:
+        """The true features of the state."""
+        return self.world.features(now.state)
+
+    def render(self, now: Pursued, size: int) -> UInt8[Array, "size size 3"]:
+        """The state as an RGB frame."""
+        return render(self.world, now.state, size)
+
+    def success(self, now: Pursued) -> Bool[Array, ""]:
+        """Whether the course has come to its end: the goal."""
+        return self.course.success(now.progress)
+
+
+class Staged(NamedTuple):
+    """What a policy for a plan remembers: the stage it believes to be in, and the memory of that stage's policy."""
+
+    stage: Int[Array, ""]
+    memory: PyTree
+
+
+def in_stages(
+    policy_at: Callable[[Int[Array, ""]], Policy],
+    holds: Callable[[Shaped[Array, "..."]], Bool[Array, " s"]],
+    stages: Int[Array, ""],
+) -> Policy:
+    """The policy for a plan: in each stage that stage's own, begun anew where the stage begins.
+
+    `holds` tells from an observation which stages' goals hold, as far as the player can see.
+    """
+
+    def begin(obs: Array) -> Staged:
+        return enter(plans.next_stage(holds(obs), jnp.int32(0), stages), obs)
+
+    def enter(stage: Int[Array, ""], obs: Array) -> Staged:
+        return Staged(stage, policy_at(jnp.minimum(stage, stages - 1)).begin(obs))
+
+    def act(now: Staged, obs: Array, key: PRNGKeyArray) -> tuple[Staged, Int[Array, ""]]:
+        stage = plans.next_stage(holds(obs), now.stage, stages)
+        entered = enter(stage, obs)
+        memory = jax.tree.map(lambda new, old: jnp.where(stage > now.stage, new, old), entered.memory, now.memory)
+        memory, action = policy_at(jnp.minimum(stage, stages - 1)).act(memory, obs, key)
+        return Staged(stage, memory), action
+
+    return Policy(begin, act)
+
+
+def play_many(world: World, policy: Policy, goal: Goal | Course | Task | Plan, keys: Key[Array, " n"]) -> Play:
     """The episodes of many keys, side by side: leaves have a leading axis n."""
     return jax.vmap(lambda key: play(world, policy, goal, key))(keys)
 
@@ -104,31 +244,51 @@ def goal_of(world: World, table: Bool[Array, "c k m"]) -> Goal:
     return lambda state: reached(table, world.features(state))
 
 
+def aim_of(world: World, table: Bool[Array, "c k m"] | PlanTable) -> Goal | Course:
+    """What to play for: the goal of a task's table, or the course of a plan's."""
+    return plan_course(world, table) if isinstance(table, PlanTable) else goal_of(world, table)
+
+
 def reward_of(world: World, table: Bool[Array, "c k m"]) -> Reward:
     """1 where the task holds, 0 elsewhere."""
     return lambda state: reached(table, world.features(state)).astype(jnp.float32)
 
 
-def attempt(world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"], guide: Any, key: PRNGKeyArray) -> Play:
-    """One episode of the task that the table describes, by the policy made from the guide."""
-    return play(world, make_policy(world, guide), goal_of(world, table), key)
+def attempt(
+    world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"] | PlanTable, guide: Any, key: PRNGKeyArray
+) -> Play:
+    """One episode of the task or plan that the table describes, by the policy made from the guide."""
+    return play(world, make_policy(world, guide), aim_of(world, table), key)
 
 
 @eqx.filter_jit
 def outcomes(
     world: World,
     make_policy: PolicyMaker,
-    tables: Bool[Array, "tasks c k m"],
+    tables: Bool[Array, "tasks c k m"] | PlanTable,
     guides: PyTree[Shaped[Array, "tasks ..."]],
     keys: Key[Array, "tasks episodes"],
 ) -> tuple[Bool[Array, "tasks episodes"], Int[Array, "tasks episodes"]]:
     """Success and steps of an episode for every task and key, all at once."""
+    return endings(world, make_policy, tables, guides, keys)[:2]
 
-    def outcome(table: Bool[Array, "c k m"], guide: Any, key: PRNGKeyArray) -> tuple[Array, Array]:
+
+@eqx.filter_jit
+def endings(
+    world: World,
+    make_policy: PolicyMaker,
+    tables: Bool[Array, "tasks c k m"] | PlanTable,
+    guides: PyTree[Shaped[Array, "tasks ..."]],
+    keys: Key[Array, "tasks episodes"],
+) -> tuple[Bool[Array, "tasks episodes"], Int[Array, "tasks episodes"], Bool[Array, "tasks episodes"]]:
+    """Success, steps, and whether a plan was violated, of an episode for every task and key, all at once."""
+
+    def ending(table: Any, guide: Any, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
         episode = attempt(world, make_policy, table, guide, key)
-        return episode.success, episode.steps
+        violated = episode.progress.violated if isinstance(episode.progress, Progress) else jnp.zeros((), bool)
+        return episode.success, episode.steps, violated
 
-    each = jax.vmap(outcome, (None, None, 0))
+    each = jax.vmap(ending, (None, None, 0))
     return over_tasks(world, each, (tables, guides, keys), keys.shape[1])
 
 

@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,13 +13,15 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from cumulant.goals.tasks import Task, tables_of
+from cumulant.goals.plans import Plan, tables_of
+from cumulant.goals.tasks import Task
 from cumulant.storage import write_whole
 from cumulant.worlds.episodes import Play, PolicyMaker, attempt
 from cumulant.worlds.protocol import World, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
+_LINE = 46  # characters beside each other above a film
 
 
 class Film(NamedTuple):
@@ -30,7 +33,11 @@ class Film(NamedTuple):
 
 
 def first_interesting(
-    world: World, make_policy: PolicyMaker, tasks: Mapping[str, Task], key: PRNGKeyArray, guides: PyTree | None = None
+    world: World,
+    make_policy: PolicyMaker,
+    tasks: Mapping[str, Task | Plan],
+    key: PRNGKeyArray,
+    guides: PyTree | None = None,
 ) -> list[Film]:
     """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
     keys = jax.random.split(key, (len(tasks), _STARTS))
@@ -63,6 +70,9 @@ def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
 
 def gif(films: Sequence[Film], fps: int = 10) -> bytes:
     """Films side by side, at equal pace; each waits on its last frame for the others."""
+    films = [
+        film._replace(caption="\n".join(wrap(film.caption, _LINE, max_lines=2, placeholder=" …"))) for film in films
+    ]
     last = max(len(film.frames) for film in films) - 1
     pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
     durations = [1000 // fps] * last + [2000]

@@ -14,13 +14,14 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from jaxtyping import Array, Key, PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 
-from cumulant.goals.language import parse
+from cumulant.goals.language import parse_plan
+from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import Task
-from cumulant.worlds.episodes import goal_of
-from cumulant.worlds.protocol import Episodes, advance, never, render
-from cumulant.worlds.spriteworld import Spriteworld, State
+from cumulant.worlds.episodes import Pursuing, goal_of, plan_course
+from cumulant.worlds.protocol import Episodes, Goal, World, advance, never, render
+from cumulant.worlds.spriteworld import Spriteworld
 
 _RENDER_SIZE = 256
 _METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}
@@ -29,20 +30,29 @@ _METADATA: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}
 class _Scene:
     """What one world and many share: the world, its goal, and the spaces."""
 
-    def __init__(self, task: str | Task | None, observation: str, size: int, parameters: dict[str, Any]):
+    def __init__(self, task: str | Task | Plan | None, observation: str, size: int, parameters: dict[str, Any]):
         if observation not in ("state", "pixels"):
             raise ValueError(f"observation must be 'state' or 'pixels', but is {observation!r}")
-        self.world = Spriteworld(**parameters)
-        self.task = parse(task, self.world.sprites) if isinstance(task, str) else task
-        self.goal = never if self.task is None else goal_of(self.world, jnp.asarray(self.task.table()))
+        self.world, self.goal = _pursuing(task, Spriteworld(**parameters))
         self.actions = spaces.Discrete(self.world.num_actions)
         if observation == "state":
             self.observations: spaces.Box = spaces.Box(0.0, 1.0, (len(self.world.feature_names),), np.float32)
-            self.observe: Callable[[State], Any] = self.world.observe
+            self.observe: Callable[[PyTree], Any] = self.world.observe
         else:
             self.observations = spaces.Box(0, 255, (size, size, 3), np.uint8)
             self.observe = partial(render, self.world, size=size)
         self.frame = jax.jit(partial(render, self.world, size=_RENDER_SIZE))
+
+
+def _pursuing(task: str | Task | Plan | None, world: Spriteworld) -> tuple[World, Goal]:
+    """The world and the goal for a task or a plan; for a plan, a world whose states know how far it has come."""
+    asked = parse_plan(task, world.sprites) if isinstance(task, str) else task
+    if isinstance(asked, Plan):
+        if asked.task is None:
+            pursuing = Pursuing(world, plan_course(world, asked.table()))
+            return pursuing, pursuing.success
+        asked = asked.task
+    return world, never if asked is None else goal_of(world, jnp.asarray(asked.table()))
 
 
 def _key(seed: int) -> PRNGKeyArray:
@@ -54,15 +64,16 @@ def _key(seed: int) -> PRNGKeyArray:
 class SpriteworldEnv(gymnasium.Env):
     """One Spriteworld. Reward 1 on reaching the task's goal, which terminates; the time limit truncates.
 
-    `task` is a phrase, a Task, or None for free play; `observation` is "state" or "pixels", frames of `size`; further
-    keywords are Spriteworld's parameters.
+    Of a plan, the reward comes with its last stage, and none comes any more once it is violated; each stage has the
+    time limit. `task` is a phrase, a Task, a Plan, or None for free play; `observation` is "state" or "pixels", frames
+    of `size`; further keywords are Spriteworld's parameters.
     """
 
     metadata = _METADATA
 
     def __init__(
         self,
-        task: str | Task | None = None,
+        task: str | Task | Plan | None = None,
         observation: str = "state",
         size: int = 64,
         render_mode: str | None = None,
@@ -75,7 +86,7 @@ class SpriteworldEnv(gymnasium.Env):
         self._reset = jax.jit(scene.world.reset)
         self._step = jax.jit(lambda state, action: _single_step(scene, state, action))
         self._key: PRNGKeyArray | None = None
-        self._state: State | None = None
+        self._state: PyTree | None = None
         self._time = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
@@ -106,7 +117,7 @@ class SpriteworldEnv(gymnasium.Env):
         return np.array(self._scene.frame(self._state)) if self.render_mode == "rgb_array" else None
 
 
-def _single_step(scene: _Scene, state: State, action: Any) -> tuple[State, Any, Any]:
+def _single_step(scene: _Scene, state: PyTree, action: Any) -> tuple[PyTree, Any, Any]:
     following = scene.world.step(state, action)
     return following, scene.observe(following), scene.goal(following) | scene.goal(state)
 
@@ -122,7 +133,7 @@ class SpriteworldVectorEnv(VectorEnv):
     def __init__(
         self,
         num_envs: int = 1,
-        task: str | Task | None = None,
+        task: str | Task | Plan | None = None,
         observation: str = "state",
         size: int = 64,
         render_mode: str | None = None,

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cumulant.goals.bins import bin_index
-from cumulant.worlds.episodes import Policy
+from cumulant.goals.plans import PlanTable
+from cumulant.goals.tasks import reached
+from cumulant.worlds.episodes import Policy, in_stages
 from cumulant.worlds.spriteworld import Spriteworld, State
 
 _UP, _DOWN, _LEFT, _RIGHT = range(4)
@@ -21,8 +23,10 @@ _ROUNDING = 1e-6
 _HEADINGS = ((0.0, 1.0), (0.0, -1.0), (-1.0, 0.0), (1.0, 0.0))
 
 
-def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"]) -> Policy:
+def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -> Policy:
     """The scripted player for the task that `Task.table` describes. It commits to one clause at the start.
+
+    Of a plan, `Plan.table`, it plays the stages in turn, and takes no heed of what is to be avoided on the way.
 
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld()
@@ -33,6 +37,11 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"]) -> Policy:
     >>> int(act(start, jax.random.key(0)))  # one step to the left
     2
     """
+    if isinstance(table, PlanTable):
+        holds = jax.vmap(reached, (0, None))
+        return in_stages(
+            lambda stage: oracle_policy(world, table.goal[stage]), lambda obs: holds(table.goal, obs), table.stages
+        )
     bins = table.shape[-1]
     if not can_aim(world, bins):
         raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")

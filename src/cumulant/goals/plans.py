@@ -1,0 +1,252 @@
+"""Plans: goals to be reached one after the other, with what to avoid on the way and what to keep from then on.
+
+A task is a plan of one stage. What compiled programs need of a plan is its `PlanTable`, and `follow` tells, from
+features alone, how far it has come.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from cumulant.goals import tasks
+from cumulant.goals.clauses import MAX_CLAUSES, TooComplex
+from cumulant.goals.tasks import Task, clash, reached
+
+
+class Contradiction(ValueError):
+    """A plan that nothing can fulfil. `stage` is the first one, counted from 0, that cannot be reached."""
+
+    def __init__(self, message: str, stage: int):
+        """`message` says why, in one line."""
+        super().__init__(message)
+        self.stage = stage
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a plan: a task to `reach`, one to `avoid` on the way, and one to `keep` from then on.
+
+    What is kept is reached together with the rest. Nothing to avoid, or nothing to keep, is None.
+
+    >>> import cumulant
+    >>> left, top = cumulant.parse("square left"), cumulant.parse("circle top")
+    >>> stage = cumulant.Stage(left, keep=top)
+    >>> print(stage)
+    square left and keep circle top
+    >>> print(stage.goal)
+    square left and circle top
+    """
+
+    reach: Task
+    avoid: Task | None = None
+    keep: Task | None = None
+
+    def __post_init__(self) -> None:
+        """Bring it into one form: what never holds need not be avoided, what always holds need not be kept."""
+        if self.avoid is not None and not self.avoid.possible:
+            object.__setattr__(self, "avoid", None)
+        if self.keep is not None and self.keep == _anything(self.keep):
+            object.__setattr__(self, "keep", None)
+
+    @property
+    def goal(self) -> Task:
+        """What is to be reached, with what is to be kept."""
+        return self.reach if self.keep in (None, self.reach) else self.reach & self.keep
+
+    @property
+    def shown(self) -> tuple[Task, ...]:
+        """The tasks that its canonical phrase spells out."""
+        return tuple(task for task in (self.reach, self.avoid, self.keep if self.keep != self.reach else None) if task)
+
+    def __str__(self) -> str:
+        """The canonical phrase, which parses back to this stage."""
+        keep = "" if self.keep in (None, self.reach) else f" and keep {self.keep}"
+        first = "keep " if self.keep == self.reach else ""
+        return f"{first}{self.reach}{keep}" + (f" without {self.avoid}" if self.avoid else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages to be reached in order. `str` is the canonical phrase, which `parse_plan` reads as the same plan.
+
+    A stage counts as reached where its task holds, together with all that is kept, outside of what it avoids. A plan
+    has failed as soon as what is kept is lost, or what the current stage avoids is entered. A stage that begins inside
+    what it avoids must leave it; only entering is a failure. A plan that nothing can fulfil raises Contradiction.
+
+    >>> import cumulant
+    >>> left, top, right = map(cumulant.parse, ("square left", "agent top", "agent right"))
+    >>> plan = cumulant.Plan((cumulant.Stage(left, keep=left), cumulant.Stage(top, avoid=right)))
+    >>> print(plan)
+    keep square left then agent top without agent right
+    >>> print(plan.goals[1])
+    agent top and square left and agent not right
+    >>> cumulant.Plan.of(left).task == left
+    True
+    """
+
+    stages: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a plan that contradicts itself, or that is too complex to be acted on."""
+        object.__setattr__(self, "stages", tuple(self.stages))
+        if not self.stages:
+            raise ValueError("a plan has at least one stage")
+        shown = [task for stage in self.stages for task in stage.shown]
+        if len({(task.coordinates, task.bins) for task in shown}) > 1:
+            raise ValueError("the tasks of a plan have the same coordinates and the same number of bins")
+        if sum(len(task.clauses) for task in shown) > MAX_CLAUSES:  # so a canonical phrase is no longer than a task's
+            raise TooComplex(f"this plan has more than {MAX_CLAUSES} alternatives in all: say it more simply")
+        _ = self.goals  # which refuses contradictions
+
+    @classmethod
+    def of(cls, goal: "Task | Plan") -> "Plan":
+        """A task as a plan of one stage; a plan as it is."""
+        return goal if isinstance(goal, Plan) else cls((Stage(goal),))
+
+    @property
+    def task(self) -> Task | None:
+        """The plain task that this plan is; None if there are several stages, or something to avoid or to keep."""
+        first = self.stages[0]
+        return first.reach if self.stages == (Stage(first.reach),) else None
+
+    @property
+    def bins(self) -> int:
+        """Of the grid that its tasks speak of."""
+        return self.stages[0].reach.bins
+
+    @cached_property
+    def kept(self) -> tuple[Task | None, ...]:
+        """What is to hold all the time while each stage is the current one: all that earlier stages keep."""
+        kept: list[Task | None] = [None]
+        for stage in self.stages[:-1]:
+            kept.append(_both(kept[-1], stage.keep))
+        return tuple(kept)
+
+    @cached_property
+    def goals(self) -> tuple[Task, ...]:
+        """Where each stage is reached: its task, with all that is kept, outside of what it avoids."""
+        return tuple(
+            self._goal(i, stage, kept) for i, (stage, kept) in enumerate(zip(self.stages, self.kept, strict=True))
+        )
+
+    def _goal(self, i: int, stage: Stage, kept: Task | None) -> Task:
+        if not stage.goal.possible:
+            why = clash(stage.reach, stage.keep or stage.reach)
+            raise Contradiction(f"stage {i + 1} contradicts itself: {why}", i)
+        goal = stage.goal if kept is None else stage.goal & kept
+        if not goal.possible:
+            raise Contradiction(f"stage {i + 1} breaks what is kept: {clash(stage.goal, kept or goal)}", i)
+        if stage.avoid is None:
+            return goal
+        outside = goal & ~stage.avoid
+        if not outside.possible:
+            raise Contradiction(
+                f"stage {i + 1} has a goal inside what it avoids: {goal} is never outside {stage.avoid}", i
+            )
+        return outside
+
+    def heedless(self) -> "Plan":
+        """The same plan with nothing to avoid: what `without` is worth shows beside it."""
+        return Plan(tuple(replace(stage, avoid=None) for stage in self.stages))
+
+    def table(self) -> "PlanTable":
+        """What compiled programs need of it."""
+        return jax.tree.map(lambda leaf: leaf[0], _stacked([self]))
+
+    def __str__(self) -> str:
+        """The canonical phrase, which parses back to this plan."""
+        return " then ".join(map(str, self.stages))
+
+
+class PlanTable(NamedTuple):
+    """Plans as arrays, stage by stage, with clauses as in `Task.table`. Several, padded, have a leading axis n."""
+
+    goal: Bool[Array, "*n s c k m"]  # where each stage is reached, `Plan.goals`
+    avoid: Bool[Array, "*n s a k m"]  # a = 0 where no plan avoids anything
+    kept: Bool[Array, "*n s q k m"]  # `Plan.kept`
+    stages: Int[Array, "*n"]  # of each plan
+
+
+class Progress(NamedTuple):
+    """How far a plan has come."""
+
+    stage: Int[Array, ""]  # the current one, from 0; the number of stages when all are reached
+    inside: Bool[Array, ""]  # whether the current stage's `avoid` holds
+    violated: Bool[Array, ""]  # whether what is avoided was entered, or what is kept was lost
+
+
+def begin(table: PlanTable, f: Float[Array, " k"]) -> Progress:
+    """The progress of a plan that begins at features f: stages that hold already are reached."""
+    stage = next_stage(_holds(table.goal, f), jnp.int32(0), table.stages)
+    return Progress(stage, reached(_at(table.avoid, stage), f), jnp.zeros((), bool))
+
+
+def follow(table: PlanTable, progress: Progress, f: Float[Array, " k"]) -> Progress:
+    """The progress after one more step, which led to features f.
+
+    >>> import jax.numpy as jnp, cumulant
+    >>> table = cumulant.parse_plan("agent left then agent right without agent top").table()
+    >>> start, left, top = (jnp.array([x, y, 0.5, 0.5, 0.5, 0.5]) for x, y in [(0.5, 0.5), (0.1, 0.5), (0.1, 0.9)])
+    >>> progress = follow(table, begin(table, start), left)
+    >>> int(progress.stage), bool(progress.violated), bool(follow(table, progress, top).violated)
+    (1, False, True)
+    """
+    entered = reached(_at(table.avoid, progress.stage), f) & ~progress.inside
+    lost = ~reached(_at(table.kept, progress.stage), f)
+    over = progress.violated | (progress.stage >= table.stages)
+    violated = progress.violated | (~over & (entered | lost))
+    stage = jnp.where(violated, progress.stage, next_stage(_holds(table.goal, f), progress.stage, table.stages))
+    return Progress(stage, reached(_at(table.avoid, stage), f), violated)
+
+
+def next_stage(holds: Bool[Array, " s"], stage: Int[Array, ""], stages: Int[Array, ""]) -> Int[Array, ""]:
+    """The first stage from the current one on whose goal does not hold: several may be reached at once."""
+    each = jnp.arange(len(holds))
+    open_stages = (each >= stage) & (each < stages) & ~holds
+    return jnp.where(open_stages.any(), open_stages.argmax(), stages).astype(jnp.int32)
+
+
+def tables_of(goals: Sequence[Task | Plan]) -> Bool[Array, "n c k m"] | PlanTable:
+    """What compiled programs need of several goals: the tables of tasks if all are plain, else those of plans."""
+    plain = [goal if isinstance(goal, Task) else goal.task for goal in goals]
+    known = [task for task in plain if task is not None]
+    return tasks.tables_of(known) if len(known) == len(plain) else _stacked([Plan.of(goal) for goal in goals])
+
+
+def _stacked(plans: Sequence[Plan]) -> PlanTable:
+    longest = max(len(plan.stages) for plan in plans)
+    anything, nothing = _anything(plans[0].goals[0]), replace(plans[0].goals[0], clauses=())
+
+    def padded(rows: Sequence[Sequence[Task | None]], otherwise: Task) -> Bool[Array, "n s c k m"]:
+        filled = [[task or otherwise for task in [*row, *[None] * (longest - len(row))]] for row in rows]
+        clauses = max(len(task.clauses) for row in filled for task in row)
+        return jnp.asarray(np.stack([[task.table(clauses) for task in row] for row in filled]))
+
+    return PlanTable(
+        goal=padded([plan.goals for plan in plans], anything),
+        avoid=padded([[stage.avoid for stage in plan.stages] for plan in plans], nothing),
+        kept=padded([plan.kept for plan in plans], anything),
+        stages=jnp.asarray([len(plan.stages) for plan in plans], jnp.int32),
+    )
+
+
+def _holds(tables: Bool[Array, "s c k m"], f: Float[Array, " k"]) -> Bool[Array, " s"]:
+    return jax.vmap(lambda table: reached(table, f))(tables)
+
+
+def _at(tables: Bool[Array, "s c k m"], stage: Int[Array, ""]) -> Bool[Array, "c k m"]:
+    return tables[jnp.minimum(stage, len(tables) - 1)]
+
+
+def _anything(task: Task) -> Task:
+    return Task.where(task.coordinates, {}, task.bins)
+
+
+def _both(first: Task | None, second: Task | None) -> Task | None:
+    return first & second if first is not None and second is not None else first if second is None else second
