@@ -64,7 +64,10 @@ class Sliders:
         return state.place
 
 
-_LONGEST = "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings".split()
+_LONGEST = (
+    "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings "
+    "theory plan_episodes trust_folders web_server trust_commands"
+).split()
 
 
 def pytest_collection_modifyitems(items):
