@@ -201,7 +201,7 @@ def committed_gpi(
         return jnp.lexsort((-own, cost, own < (1 - _NEARLY) * own.max()))[0]
 
     def careful(now: Commitment, missing: Array, q: Array, obs: Array, shaken: Array) -> Int[Array, ""]:
-        """The same, or a random action where nothing else is left to try; but none that enters what is avoided."""
+        """The same, or a random action after a feature stopped getting closer; but none that enters what is avoided."""
         wish = considerate(now, missing, q)
         if avoid is None or not len(avoid):
             return jnp.where(now.shake > 0, shaken, wish)
