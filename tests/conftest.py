@@ -5,14 +5,17 @@ import tempfile
 from importlib import metadata
 
 # Tests compile far more than they run, so compile quickly, and each program once for all processes of a run.
-_QUICKLY = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
+_QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_enable_concurrency_optimized_scheduler=false"
+)
 if metadata.version("jaxlib") < "0.11":  # later ones have no such flag, and stop at any that they do not know
     _QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{_QUICKLY} {os.environ.get('XLA_FLAGS', '')}"
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _compiled = tempfile.TemporaryDirectory(prefix="cumulant-tests-")  # removed when the first process ends
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.03"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -65,8 +68,8 @@ class Sliders:
 
 
 _LONGEST = (
-    "representation cli runs docs web_page learnt web_api reproduce learning trust_runs docstrings "
-    "theory plan_episodes trust_folders web_server trust_commands"
+    "representation cli reproduce runs plan_episodes docs web_page trust_runs learning learnt web_api baselines "
+    "docstrings library trust_folders web_server theory inference trust_commands oracle gymnasium"
 ).split()
 
 

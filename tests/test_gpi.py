@@ -14,7 +14,7 @@ from cumulant.goals.language import parse
 from cumulant.goals.weights import weights
 from cumulant.transfer.gpi import Gpi, at_worst, before, committed_gpi, doubt, first_of, gpe, plain_gpi
 from cumulant.transfer.library import Library
-from cumulant.worlds.episodes import outcomes
+from cumulant.worlds.episodes import endings
 
 
 def random_blocks(seed, k=3, m=4, actions=5):
@@ -153,7 +153,7 @@ def test_features_a_little_off_reach_goals_if_their_resolution_is_known():
 
     def success(resolution):
         gpi = Gpi(library.network, Beside(resolution))
-        return float(outcomes(library.world, gpi, table, jax.vmap(library.weights_of)(table), starts)[0].mean())
+        return float(endings(library.world, gpi, table, jax.vmap(library.weights_of)(table), starts)[0].mean())
 
     assert success(1 / 64) > 0.98
     assert success(0.0) < 0.9

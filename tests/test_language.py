@@ -3,8 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attack_words import OBJECTS
-from cumulant.goals.language import MAX_CHARACTERS, LanguageError, parse
+from cumulant.goals.language import parse
 from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, THIRDS, Task
+from cumulant.goals.words import MAX_CHARACTERS, LanguageError
 from word_attack.findings import Findings, attack, compare
 from word_attack.writer import Writer
 

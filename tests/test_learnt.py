@@ -18,8 +18,8 @@ from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network, start, train
 from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
+from cumulant.transfer.exploration import collect
 from cumulant.transfer.gpi import Gpi
-from cumulant.transfer.inference import collect_labelled
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
 from cumulant.web.api import world_of
@@ -104,7 +104,7 @@ def test_free_play_reads_frames_alone(few):
 def test_labelled_steps_read_frames_and_the_given_rewards_alone(few):
     skills, locked = Gpi(make_network(TINY, 5, 8, jax.random.key(0)), few, committed=False), Locked()
     labelled = [
-        jax.jit(lambda key, w=world, r=reward: collect_labelled(w, skills, 3, r, key, 500))(jax.random.key(1))
+        jax.jit(lambda key, w=world, r=reward: collect(w, skills, 3, r, key, 500))(jax.random.key(1))
         for world, reward in (
             (SMALL, lambda state: state.agent[0]),
             (locked, lambda state: locked.unlock(state).agent[0]),
@@ -203,7 +203,7 @@ def test_the_page_shows_latents_and_drags_sprites(library):
     taken = player.step(player.aim("square left"), here, 3)
     np.testing.assert_allclose(taken.positions[1], [0.2, 0.2, 0.3, 0.4, 0.5, 0.6], atol=1e-6)
     assert taken.bins.shape == (2, 7)
-    assert taken.met.all()
+    assert taken.success
 
 
 def test_a_library_without_words_refuses_them_in_one_line(unlearnt, tmp_path, capsys):

@@ -50,18 +50,6 @@ def test_plain_gpi_solves_most(shipped):
         assert result.success >= (0.8 if name == "conjunction" else 0.9), name
 
 
-def test_a_few_thousand_labelled_steps_teach_a_conjunction(shipped):
-    task = shipped.task("square bottom left and circle top")
-    table = jax.numpy.asarray(task.table())
-    from cumulant.goals.tasks import reached
-
-    w = shipped.learn_reward(
-        lambda state: reached(table, shipped.world.features(state)).astype(float), jax.random.key(5), 6000
-    )
-    expected = np.asarray(shipped.weights(task))
-    np.testing.assert_allclose(np.asarray(w), expected, atol=0.05)
-
-
 def test_a_library_survives_the_disk(small):
     library, folder = small
     loaded = Library.load(folder)

@@ -31,6 +31,11 @@ def playing(*actions):
     return Policy(lambda obs: jnp.int32(0), lambda t, obs, key: (t + 1, listed[jnp.minimum(t, len(actions) - 1)]))
 
 
+def play_all(world, policy, table, keys):
+    """Episodes of many keys, as one program."""
+    return jax.jit(lambda keys: play_many(world, policy, aim_of(world, table), keys))(keys)
+
+
 def episode(phrase, *actions, world=Spriteworld(max_steps=10)):  # noqa: B008
     start = State(jnp.array([0.5, 0.5]), jnp.array([[0.9, 0.9], [0.9, 0.1]]))
     return play_from(world, playing(*actions), aim_of(world, parse_plan(phrase).table()), start, jax.random.key(0))
@@ -70,11 +75,10 @@ def test_a_task_in_a_plans_clothes_is_played_like_the_task(library):
     """Not only as well: the same actions, beside a longer plan in the same program."""
     world, task = library.world, parse("square top left and circle right")
     keys = jax.random.split(jax.random.key(0), 16)
-    guides = library.guides_of(tables_of([task, parse_plan("agent left then agent right")]))
     tables = tables_of([task, parse_plan("agent left then agent right")])
-    table, guide = jax.tree.map(lambda leaf: leaf[0], (tables, guides))
-    planned = play_many(world, library.gpi()(world, guide), aim_of(world, table), keys)
-    plain = play_many(world, library.policy(task), aim_of(world, jnp.asarray(task.table())), keys)
+    table, guide = jax.tree.map(lambda leaf: leaf[0], (tables, library.guides_of(tables)))
+    planned = play_all(world, library.gpi()(world, guide), table, keys)
+    plain = play_all(world, library.policy(task), jnp.asarray(task.table()), keys)
     assert planned.success.all()
     np.testing.assert_array_equal(planned.steps, plain.steps)
     for one, other, steps in zip(planned.actions, plain.actions, plain.steps, strict=True):
@@ -128,9 +132,7 @@ def test_phrases_tasks_and_plans_mean_the_same_to_a_library(library):
     assert library.plan(phrase) == library.goal(phrase) == parse_plan(phrase)
     assert library.goal("square left") == library.goal(Plan.of(parse("square left"))) == parse("square left")
     policy, world = library.policy(phrase), library.world
-    played = play_many(
-        world, policy, aim_of(world, library.plan(phrase).table()), jax.random.split(jax.random.key(1), 8)
-    )
+    played = play_all(world, policy, library.plan(phrase).table(), jax.random.split(jax.random.key(1), 8))
     assert isinstance(played.progress, Progress)
     assert played.success.mean() > 0.8
 

@@ -4,15 +4,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cumulant.freeplay.replay import Transition, add, empty, sample
+from cumulant.freeplay import replay as module
+from cumulant.freeplay.replay import Transition, empty
+
+add = jax.jit(module.add, static_argnames=("stratified", "resolution"))
+sample = jax.jit(module.sample, static_argnums=2)
 
 
 def transitions(changed):
     """One transition a row; `changed` says which features changed."""
-    changed = jnp.asarray(changed, jnp.float32)
-    n = len(changed)
-    f = jnp.arange(n)[:, None] / n * jnp.ones(changed.shape[1])
-    return Transition(f, jnp.arange(n), f + 0.1 * changed, jnp.zeros((n, 2), jnp.int32))
+    changed = np.asarray(changed, np.float32)
+    n, k = changed.shape
+    f = np.repeat(np.arange(n, dtype=np.float32)[:, None] / n, k, axis=1)
+    return jax.tree.map(jnp.asarray, Transition(f, np.arange(n), f + 0.1 * changed, np.zeros((n, 2), np.int32)))
 
 
 def example(k):
@@ -37,7 +41,7 @@ def test_what_changes_less_than_the_resolution_has_not_changed():
 @given(st.sampled_from([1, 6, 40]), st.integers(0, 2**31), st.booleans())
 def test_nothing_is_lost_while_there_is_room(n, seed, stratified):
     changed = np.random.default_rng(seed).integers(2, size=(n, 2))
-    replay = jax.jit(add, static_argnums=2)(empty(example(2), 300), transitions(changed), stratified)
+    replay = add(empty(example(2), 300), transitions(changed), stratified=stratified)
     assert int(replay.added.sum()) == len(changed)
     held = [np.asarray(replay.rings.action[i, : int(n)]) for i, n in enumerate(replay.added)]
     assert sorted(np.concatenate(held)) == list(range(len(changed)))

@@ -123,7 +123,8 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(out, capsys):
 
 @pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if figure.parts])
 def test_the_recorded_results_are_what_their_rows_give(name, nothing_runs):
-    runs = [read_run(run_folder(part, RECORDED)) for part in FIGURES[name].parts]
+    there = [part for part in FIGURES[name].parts if name != "objects" or run_folder(part, RECORDED).exists()]
+    runs = [read_run(run_folder(part, RECORDED)) for part in there]  # of the objects, those that were run
     summary = FIGURES[name].summarise(runs)
     assert not summary.missing
     assert_alike(json.loads(json.dumps(summary.report)), json.loads((RECORDED / f"{name}.json").read_text()))
@@ -133,7 +134,7 @@ def test_sample_complexity_is_redrawn_and_told(recorded, nothing_runs, capsys):
     out = recorded("sample-complexity")
     assert main(["reproduce", "sample-complexity", "--redraw", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "ours: 12,800,000 steps of free play, paid for after" in said
+    assert "ours: 10,240,000 steps of free play, paid for after" in said
     assert "never" in said  # DQN does not reach every class
     assert (out / "sample-complexity.png").stat().st_size > 20_000
 
@@ -141,11 +142,11 @@ def test_sample_complexity_is_redrawn_and_told(recorded, nothing_runs, capsys):
 def test_pixels_are_redrawn_from_what_was_measured(recorded, nothing_runs, capsys):
     out = recorded("pixels")
     redraw = ["reproduce", "pixels", "--redraw", "--out", str(out)]
-    (out / "runs/ours/measures.json").unlink()  # as in a folder of version 0.1
+    (out / "runs/ours-entangled/measures.json").unlink()  # a folder of version 0.1 may have none
     assert main(redraw) == 0
-    assert capsys.readouterr().err == "ours has no measures.json: run it again to see its disentanglement\n"
+    assert capsys.readouterr().err == "ours-entangled has no measures.json: run it again to see its disentanglement\n"
     found, before = (json.loads((folder / "pixels.json").read_text()) for folder in (out, RECORDED))
-    assert found["disentanglement"] == {k: v for k, v in before["disentanglement"].items() if k != "ours"}
+    assert found["disentanglement"] == {k: v for k, v in before["disentanglement"].items() if k != "ours-entangled"}
     assert (out / "pixels.png").stat().st_size > 20_000
     (out / "runs/keypoints/measures.json").write_text("half a li")
     assert main(redraw) == 2

@@ -1,7 +1,10 @@
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,12 +106,20 @@ def test_a_folder_that_holds_a_run_is_refused_in_python_too(tmp_path):
 
 
 KILLS = int(os.environ.get("CUMULANT_KILLS", "1"))  # each costs a start of the program
-ARGUMENTS = ["pretrain", "--env-steps", "25600", "--width", "16"]
+ARGUMENTS = ["pretrain", "--env-steps", "12800", "--width", "16"]
 COMMAND = [sys.executable, "-m", "cumulant", *ARGUMENTS]
 
 
-def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tmp_path):
-    assert main([*ARGUMENTS, "--out", str(tmp_path / "whole")]) == 0
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory):
+    """The folder of a run of the command that nothing disturbed, and its report."""
+    folder, said = tmp_path_factory.mktemp("commanded") / "run", io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert main([*ARGUMENTS, "--out", str(folder), "--json"]) == 0
+    return folder, json.loads(said.getvalue())
+
+
+def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(commanded, tmp_path):
     out, moments = tmp_path / "killed", random.Random(0)
     for kill in range(KILLS):
         args = [*COMMAND, "--out", out, "--checkpoint-seconds", "0"]
@@ -125,7 +136,7 @@ def test_killed_at_random_moments_the_weights_are_those_of_an_undisturbed_run(tm
     if not (out / "config.json").exists():
         assert main([*ARGUMENTS, "--out", str(out), "--resume"]) == 0
     assert kill == KILLS - 1  # it was long enough to be killed so often
-    assert (out / "weights.safetensors").read_bytes() == (tmp_path / "whole" / "weights.safetensors").read_bytes()
+    assert (out / "weights.safetensors").read_bytes() == (commanded[0] / "weights.safetensors").read_bytes()
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
@@ -144,11 +155,11 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert list((tmp_path / "checkpoints").iterdir())
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path, capsys):
-    args = ["pretrain", "--out", str(tmp_path), "--env-steps", "640", "--width", "8"]
-    assert main([*args, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+def test_a_folder_that_holds_a_run_is_not_overwritten(commanded, tmp_path, capsys):
+    folder, report = commanded
     assert {"compile_s", "train_s", "peak_host_bytes", "success", "updates", "out"} <= set(report)
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    args = [*ARGUMENTS, "--out", str(tmp_path)]
     before = (tmp_path / "weights.safetensors").read_bytes()
     assert main([*args, "--seed", "1"]) == 2
     assert "already holds a run" in capsys.readouterr().err
@@ -158,4 +169,4 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path, capsys):
     assert main([*args, "--seed", "1", "--force", "--tensorboard"]) == 0
     assert (tmp_path / "weights.safetensors").read_bytes() != before
     assert list((tmp_path / "tensorboard").glob("events*"))
-    assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 8
+    assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 16

@@ -1,9 +1,11 @@
 """What the page asks of the player, and what it is told: over HTTP and over the socket, in the same words."""
 
 import contextlib
+import io
 import json
 import time
 
+import equinox as eqx
 import jax
 import jax.monitoring
 import jax.numpy as jnp
@@ -12,21 +14,25 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from cumulant.features.grounding import Grounding
-from cumulant.goals.language import MAX_CHARACTERS
+from cumulant.goals.language import parse_plan
+from cumulant.goals.plans import begin, follow
 from cumulant.goals.tasks import MAX_CLAUSES, Task, met, reached
 from cumulant.goals.weights import weights
-from cumulant.web import compiled, grids
+from cumulant.goals.words import MAX_CHARACTERS
+from cumulant.web import compiled, courses, grids
 from cumulant.web.api import OFFERS
 from cumulant.web.guard import MAX_BYTES
 from cumulant.web.server import create_app
+from cumulant.worlds.episodes import play
 from cumulant.worlds.shipped import oracle_of
-from web_server import PHRASE, ask, serving
+from web_server import PHRASE, PLAN, ask, serving
 
 
 def test_the_world_says_how_to_draw_it(client):
@@ -39,8 +45,21 @@ def test_the_world_says_how_to_draw_it(client):
 def test_a_phrase_is_explained(client):
     parsed = client.post("/api/parse", json={"phrase": "get the square to the top left or the circle right"}).json()
     assert parsed["canonical"] == "square top left or circle right"
-    assert [[c["words"] for c in clause] for clause in parsed["clauses"]] == [["left", "top"], ["right"]]
-    assert np.shape(parsed["weights"]) == (2, 6, 3)
+    (stage,) = parsed["stages"]
+    assert [[c["words"] for c in clause] for clause in stage["clauses"]] == [["left", "top"], ["right"]]
+    assert np.shape(stage["weights"]) == (2, 6, 3)
+
+
+def test_a_plan_is_explained_stage_by_stage(client):
+    parsed = client.post("/api/parse", json={"phrase": PLAN}).json()
+    assert parsed["canonical"] == PLAN
+    assert [stage["canonical"] for stage in parsed["stages"]] == PLAN.split(" then ")
+    first, last = (
+        [[(c["sprite"], c["words"]) for c in stage["clauses"][0]], stage["avoid"]] for stage in parsed["stages"]
+    )
+    assert first == [[("square", "left")], []]
+    assert last[0] == [("agent", "not bottom"), ("square", "left"), ("circle", "top")]  # what is kept, and outside
+    assert [[(c["sprite"], c["words"]) for c in clause] for clause in last[1]] == [[("agent", "bottom")]]
 
 
 def test_a_canonical_phrase_is_understood_however_long_it_is(client):
@@ -63,6 +82,88 @@ def test_an_episode_shows_what_the_agent_has_in_mind(client):
         assert (thought["feature"], thought["bin"]) in {(2, 0), (3, 2), (4, 2)}
         row = thought["values"][thought["feature"]]
         assert row[thought["bin"]] == max(row)
+
+
+def test_a_plans_stages_are_reached_one_after_the_other(client):
+    episode = client.post("/api/episode", json={"phrase": PLAN, "seed": 11}).json()
+    stages, places = episode["stages"], np.array(episode["positions"])
+    assert (episode["success"], episode["violation"]) == (True, "")
+    assert stages == sorted(stages)
+    assert set(stages) == {0, 1, 2}
+    assert [thought["stage"] for thought in episode["thoughts"]] == stages[:-1]
+    second = stages.index(1)
+    assert places[second - 1, 2] >= 1 / 3  # until then, the square was not left
+    assert (places[second:, 2] < 1 / 3).all()
+    assert (places[second:, 1] >= 1 / 3).all()
+    assert places[-1, 5] >= 2 / 3
+    assert episode["met"][second - 1] == [0]
+    assert episode["met"][-1] == [0b111]
+
+
+def test_a_plan_and_a_seed_mean_the_same_episode_as_in_python(client, player):
+    library, plan = player.library, player.library.plan(PLAN)
+    policy = library.gpi()(library.world, library.guide(plan))
+    theirs = jax.jit(lambda key: play(library.world, policy, plan, key))(jax.random.key(11))
+    ours = client.post("/api/episode", json={"phrase": PLAN, "seed": 11}).json()
+    assert ours["actions"] == theirs.actions[: theirs.steps].tolist()
+    assert (ours["success"], ours["stages"][-1]) == (bool(theirs.success), int(theirs.progress.stage))
+
+
+def test_a_plan_may_begin_with_a_later_stage(client):
+    start = [0.5, 0.5, 0.1, 0.5, 0.5, 0.5]
+    episode = client.post(
+        "/api/episode", json={"phrase": PHRASE + " then agent left", "start": start, "stage": 1}
+    ).json()
+    assert episode["stages"][0] == 1
+    assert episode["success"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "positions", "action", "violation"),
+    [
+        (1, [0.5, 0.4, 0.1, 0.5, 0.9, 0.5], 1, "entered agent bottom"),
+        (1, [0.3, 0.5, 0.3, 0.5, 0.9, 0.5], 7, "lost square left"),
+        (1, [0.5, 0.2, 0.1, 0.5, 0.9, 0.5], 1, ""),  # it was inside already
+        (0, [0.5, 0.4, 0.9, 0.5, 0.9, 0.5], 1, ""),  # only the second stage avoids
+    ],
+)
+def test_what_breaks_a_plan_is_said(client, stage, positions, action, violation):
+    request = {"phrase": PLAN, "stage": stage, "positions": positions, "action": action}
+    stepped = client.post("/api/step", json=request).json()
+    assert (stepped["violation"], stepped["stages"], stepped["success"]) == (violation, [stage, stage], False)
+
+
+@pytest.mark.parametrize("phrase", [PLAN, "agent x 2,3/7 then circle y 6/7 without agent y 1/7 then keep agent x 5/7"])
+def test_a_plan_is_followed_as_in_compiled_programs(phrase):
+    plan = parse_plan(phrase)
+    table, ours, rng = plan.table(), courses.regions_of(plan), np.random.default_rng(0)
+    walks = np.clip(rng.random((20, 1, 6)) + np.cumsum(rng.normal(0, 0.1, (20, 40, 6)), axis=1), 0, 1)
+    walks = walks.astype(np.float32)
+
+    def theirs(walk):
+        first = begin(table, walk[0])
+        return jax.lax.scan(lambda now, f: (follow(table, now, f),) * 2, first, walk[1:])[1]
+
+    expected, broken = jax.jit(jax.vmap(theirs))(walks), set()
+    for walk, stages, violated in zip(walks, expected.stage, expected.violated, strict=True):
+        holding = ours.holding(walk)
+        now = ours.begin(holding.at(0))
+        for t, (stage, failed) in enumerate(zip(stages, violated, strict=True), 1):
+            now = ours.follow(now, holding.at(t))
+            assert (now.stage, bool(now.broken)) == (int(stage), bool(failed))
+        broken.add(now.broken)
+    assert broken >= {"", "entered"}
+
+
+@pytest.mark.parametrize("grounded", [False, True])
+def test_a_stage_is_felt_to_be_reached_as_gpi_feels_it(grounded):
+    plan = parse_plan("agent x 2/7 and circle y 1,2/7 then agent x 6/7")
+    grounding = Grounding(jnp.arange(6)[::-1], jnp.linspace(0, 1, 4) ** 2 * jnp.ones((6, 1)), 8) if grounded else None
+    mean = eqx.filter_jit(grounding.weights if grounding else weights)
+    for goal in plan.goals:
+        felt = courses.as_felt(goal, 3, grounding)
+        exact = np.asarray(mean(goal.table(), 168 if grounded else 21))  # as `Library.guides_of` has it
+        np.testing.assert_array_equal(felt, exact >= exact.max(axis=-1, keepdims=True) / 2)
 
 
 @pytest.mark.parametrize("method", ["plain", "oracle", "random"])
@@ -88,16 +189,17 @@ def test_a_person_can_step(client):
     assert (stepped["success"], stepped["met"]) == (False, [[0], [0]])
 
 
-def test_success_over_many_seeds_is_that_of_each(client):
-    found = client.post("/api/evaluate", json={"phrase": PHRASE, "seed": 40}).json()
+@pytest.mark.parametrize("phrase", [PHRASE, "square left then circle right"])
+def test_success_over_many_seeds_is_that_of_each(client, phrase):
+    found = client.post("/api/evaluate", json={"phrase": phrase, "seed": 40}).json()
     assert len(found["success"]) == 25
-    one = client.post("/api/episode", json={"phrase": PHRASE, "seed": 43}).json()
+    one = client.post("/api/episode", json={"phrase": phrase, "seed": 43}).json()
     assert (found["success"][3], found["steps"][3]) == (one["success"], len(one["actions"]))
 
 
 def test_rewards_teach_what_the_words_mean(client):
     lessons = client.post("/api/teach", json={"phrase": "square x 1,2/6 y 5,6/6"}).json()["lessons"]
-    assert [lesson["steps"] for lesson in lessons] == [250, 500, 1000, 2000, 4000]
+    assert [lesson["steps"] for lesson in lessons] == [250, 500, 1000, 2000]
     weights = np.array(lessons[-1]["weights"])
     assert {tuple(where) for where in np.argwhere(weights > 0.5 * weights.max())} == {(2, 0), (3, 2)}
     taught = {"phrase": "square x 1,2/6 y 5,6/6", "weights": weights.tolist(), "seed": 5}
@@ -123,6 +225,13 @@ def test_an_episode_becomes_a_gif(client):
     assert made.content.startswith(b"GIF89a")
 
 
+def test_of_a_long_episode_the_film_shows_some_steps_and_the_last(player):
+    places = np.linspace(0, 1, 251, dtype=np.float32)[:, None] * np.ones(6, np.float32)
+    episode = player.episode(player.aim("agent left"), 3, None, "committed")._replace(positions=places)
+    with Image.open(io.BytesIO(player.film("long", episode))) as film:
+        assert film.n_frames == 84  # of steps 1, 4, ..., 250
+
+
 @pytest.mark.parametrize(
     ("kind", "request_", "message"),
     [
@@ -130,6 +239,12 @@ def test_an_episode_becomes_a_gif(client):
         ("parse", {"phrase": ""}, "the phrase names no goal"),
         ("parse", {"phrase": "square left or " * 1_000}, "the phrase has more than 2,000 words"),
         ("parse", {"phrase": PHRASE, "weights": [[1]]}, "weights are 6 rows of 3 numbers"),
+        ("parse", {"phrase": "keep square left then square right"}, "contradicts itself: stage 2 breaks what is kept"),
+        ("parse", {"phrase": "square left then"}, "the phrase ends too early"),
+        ("parse", {"phrase": " then ".join(["agent left"] * 9)}, "plays plans of up to 8 stages, and this has 9"),
+        ("parse", {"phrase": PLAN, "weights": [[0.0] * 3] * 6}, "this phrase is a plan"),
+        ("teach", {"phrase": PLAN}, "this phrase is a plan, where a plain goal is asked for"),
+        ("episode", {"phrase": PLAN, "stage": 2}, "there is no stage 2"),
         ("episode", {"phrase": PHRASE, "seed": -1}, "seed: "),
         ("episode", {"phrase": PHRASE, "seed": True}, "seed: Input should be a valid integer"),
         ("episode", {"phrase": PHRASE, "start": [True] * 6}, "start.0: Input should be a valid number"),
@@ -206,9 +321,9 @@ def test_other_goals_on_any_grid_compile_nothing_new(client, player):
         " or ".join(f"square {x} {y}" for x in ("left", "right") for y in ("top", "bottom"))
     )
     many = " or ".join(f"square x {i}/9 and circle y {10 - i}/9" for i in range(1, 10))
-    for phrase in (PHRASE, many):
-        client.post("/api/episode", json={"phrase": phrase})
-    player.teach(player.aim(PHRASE), 0)
+    for phrase in (PHRASE, many, PLAN):
+        client.post("/api/episode", json={"phrase": phrase, "start": [0.9] * 6})  # outside of all
+    player.teach(player.library.task(PHRASE), 0)
     told = []
     jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: told.append(name))
     for phrase in (odd, "circle bottom", "not (square left or circle top)", many.replace("circle", "agent")):
@@ -216,24 +331,31 @@ def test_other_goals_on_any_grid_compile_nothing_new(client, player):
     for bins in range(1, 100):
         aim = player.aim(f"square x {bins}/{bins} or circle y 1/{bins}")
         player.episode(aim, bins, None, "committed")
-        if bins % 16 == 0:
-            player.teach(aim, 0)
+        if bins % 40 == 0:
+            player.teach(aim.task, 0)
         with contextlib.suppress(ValueError):  # too fine
-            player.actor("oracle", aim)
+            player.guides("oracle", aim)
+        if bins % 9 == 0:
+            stages = [f"square x {i + 1}/{bins}" for i in range(bins // 9 % 8)]
+            heed = f" without circle y 1/{bins}" if bins % 2 else ""
+            plan = player.aim(" then ".join([*stages, f"agent x {bins}/{bins}"]) + heed)
+            player.episode(plan, bins, None, "committed")
     assert not [name for name in told if "backend_compile" in name]
 
 
 def test_the_oracle_needs_few_programs_and_acts_as_on_the_goals_own_grid(player):
     aims = [player.aim(f"square x 1/{bins}") for bins in range(1, 11)]
-    assert {player.actor("oracle", aim).guide.shape[-1] for aim in aims} == {6, 7, 8, 9, 10}
+    assert {player.guides("oracle", aim)[0].shape[-1] for aim in aims} == {6, 7, 8, 9, 10}
     world, oracle = oracle_of(player.world)
     here = jax.vmap(lambda key: world.observe(world.reset(key)))(jax.random.split(jax.random.key(0), 50))
 
     def actions(policy):
         return jax.jit(jax.vmap(lambda obs: policy.act(policy.begin(obs), obs, jax.random.key(0))[1]))(here)
 
-    own = oracle(world, jnp.asarray(aims[2].table))
-    np.testing.assert_array_equal(actions(own), actions(player.actor("oracle", aims[2]).policy))
+    own, ours = (
+        oracle(world, jnp.asarray(table)) for table in (aims[2].task.table(), player.guides("oracle", aims[2])[0][0])
+    )
+    np.testing.assert_array_equal(actions(own), actions(ours))
 
 
 json_values = st.recursive(

@@ -11,6 +11,7 @@ from cumulant.web.connections import server_of
 from cumulant.web.player import Player
 
 PHRASE = "square top left and circle right"
+PLAN = "keep square left then circle top without agent bottom"
 
 
 def shipped_player():

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from cumulant.freeplay.runs import Diverged as Diverged
     from cumulant.freeplay.settings import PRESETS as PRESETS
     from cumulant.freeplay.settings import FreePlay as FreePlay
-    from cumulant.goals.language import LanguageError as LanguageError
     from cumulant.goals.language import parse as parse
     from cumulant.goals.language import parse_plan as parse_plan
     from cumulant.goals.plans import Plan as Plan
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from cumulant.goals.suites import suite as suite
     from cumulant.goals.tasks import Task as Task
     from cumulant.goals.tasks import reached as reached
+    from cumulant.goals.words import LanguageError as LanguageError
     from cumulant.storage import Unreadable as Unreadable
     from cumulant.transfer.audit import audit as audit
     from cumulant.transfer.evaluation import Success as Success
@@ -39,10 +39,11 @@ _MODULES = {
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),
-    "goals.language": ("LanguageError", "parse", "parse_plan"),
+    "goals.language": ("parse", "parse_plan"),
     "goals.plans": ("Plan", "Stage"),
     "goals.suites": ("suite",),
     "goals.tasks": ("Task", "reached"),
+    "goals.words": ("LanguageError",),
     "freeplay.runs": ("Diverged",),
     "freeplay.settings": ("PRESETS", "FreePlay"),
     "storage": ("Unreadable",),

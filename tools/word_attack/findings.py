@@ -4,8 +4,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from cumulant.goals.language import LanguageError, parse
+from cumulant.goals.language import parse
 from cumulant.goals.tasks import Task
+from cumulant.goals.words import LanguageError
 from word_attack.meaning import also_in_task, in_task, states_for, truth
 from word_attack.writer import LONG, Writer
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from cumulant.goals.language import MAX_DEPTH
+from cumulant.goals.words import MAX_DEPTH
 from word_attack.meaning import Atom, Node
 
 THIRDS_X, THIRDS_Y = ("left", "centre", "right"), ("bottom", "middle", "top")

@@ -8,6 +8,7 @@ from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, world_of
 from cumulant.commands.output import print_json
+from cumulant.commands.programs import forget_programs
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Bench:
 
     def run(self) -> None:
         """Measure, and tell how far the limit is."""
+        forget_programs()  # compiling is measured, too
         import jax
 
         from cumulant.bounds import check_memory

@@ -21,6 +21,7 @@ from cumulant.commands.explain import Explain
 from cumulant.commands.inputs import BadInput
 from cumulant.commands.inspect import Inspect
 from cumulant.commands.pretrain import Pretrain
+from cumulant.commands.programs import keep_programs
 from cumulant.commands.represent import RepresentCommand
 from cumulant.commands.reproduce import Reproduce
 from cumulant.commands.serve import Serve
@@ -77,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given == ["--version"]:
             print(f"cumulant {cumulant.__version__}")
         else:
-            _read_command(given).run()
+            command = _read_command(given)
+            keep_programs()
+            command.run()
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, library_in, world_of
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray
 
     from cumulant.goals.plans import Plan
+    from cumulant.goals.rewards import RewardTable
     from cumulant.goals.tasks import Task
     from cumulant.transfer.evaluation import Success
     from cumulant.transfer.library import Library
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 class Evaluate:
     """Success over classes of tasks: a library's zero-shot and few-shot, beside the oracle and random play.
 
-    Try: cumulant evaluate --few-shot 10000
+    Try: cumulant evaluate --few-shot 2000
     """
 
     library: tuple[Path, ...] = ()  # Skill libraries, pooled (say, one a seed); by default the one that ships.
     features: str = ""  # Only if they were made with a function of your own: package.module:function.
-    suite: Literal["paper", "aligned", "coverage", "plans"] = "paper"  # Thirds; bins; goals from all (m+1)^k; plans.
+    # Tasks in thirds, or along bins; any of the (m+1)^k goals; plans; or rewards that are more than a task.
+    suite: Literal["paper", "aligned", "coverage", "plans", "rewards"] = "paper"
     bins: int | None = None  # Bins of aligned and coverage goals and of plans; by default the library's.
     episodes: int = 256  # Episodes per task.
     tasks_per_class: int = 3  # Different tasks from each class; of coverage, goals in all.
@@ -41,16 +43,9 @@ class Evaluate:
     def run(self) -> None:
         """Play every task."""
         from cumulant.goals.tasks import MAX_BINS
-        from cumulant.transfer.evaluation import check_episodes, evaluate_references
-        from cumulant.transfer.inference import check_budget
+        from cumulant.transfer.evaluation import evaluate_references
 
-        for name in ("episodes", "tasks_per_class"):
-            at_least(name.replace("_", "-"), getattr(self, name), 1)
-        at_least("few-shot", self.few_shot, 0)
-        check_episodes(self.episodes)
-        check_budget(self.few_shot or 1)
-        if self.objects is not None and self.library:
-            raise BadInput("a library has its own world: give --library or --objects, not both")
+        self._check()
         libraries = [] if self.objects else [library_in(path, self.features) for path in self.library or (None,)]
         world: World = libraries[0].world if libraries else world_of(self.objects or OBJECTS)
         key = key_of(self.seed)
@@ -60,11 +55,7 @@ class Evaluate:
         bins = known if self.bins is None else self.bins
         if not 2 <= bins <= MAX_BINS:
             raise BadInput(f"--bins must lie between 2 and {MAX_BINS}, but is {bins}")
-        if self.objects is not None and self.few_shot:
-            raise BadInput("few-shot learning needs a library: leave out --objects or --few-shot")
-        if self.suite == "plans" and self.few_shot:
-            raise BadInput("a plan is no reward that could be learnt: leave out --few-shot or --suite plans")
-        tasks = self._tasks(world.feature_names, bins)
+        tasks, learnt = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
         for library in libraries:
@@ -76,7 +67,7 @@ class Evaluate:
         if libraries and self.suite == "plans":
             results["heedless"] = _pooled([_heedless(library, tasks, key, self.episodes) for library in libraries])
         if libraries and self.few_shot:
-            runs = [self._few_shot(library, tasks, key, committed) for library in libraries]
+            runs = [self._few_shot(library, learnt, tasks, key, committed) for library in libraries]
             results["few_shot"] = _pooled(runs)
         results |= evaluate_references(world, tasks, key, self.episodes)
         if self.json:
@@ -91,25 +82,60 @@ class Evaluate:
             rows,
         )
 
-    def _tasks(self, names: tuple[str, ...], bins: int) -> "Mapping[str, Sequence[Task | Plan]]":
+    def _check(self) -> None:
+        """Refuse what does not go together, before anything is loaded."""
+        from cumulant.transfer.evaluation import check_episodes
+        from cumulant.transfer.inference import check_budget
+
+        for name in ("episodes", "tasks_per_class"):
+            at_least(name.replace("_", "-"), getattr(self, name), 1)
+        at_least("few-shot", self.few_shot, 0)
+        check_episodes(self.episodes)
+        check_budget(self.few_shot or 1)
+        if self.objects is not None and self.library:
+            raise BadInput("a library has its own world: give --library or --objects, not both")
+        if self.objects is not None and self.few_shot:
+            raise BadInput("few-shot learning needs a library: leave out --objects or --few-shot")
+        if self.suite == "plans" and self.few_shot:
+            raise BadInput("a plan is no reward that could be learnt: leave out --few-shot or --suite plans")
+        if self.suite == "rewards" and not self.few_shot:
+            raise BadInput("rewards have to be learnt: give --few-shot N with --suite rewards")
+
+    def _tasks(
+        self, names: tuple[str, ...], bins: int
+    ) -> "tuple[Mapping[str, Sequence[Task | Plan]], Sequence[Task | RewardTable]]":
+        """What is to be reached, by class; and from which rewards it may be learnt, all in one row."""
+        from cumulant.goals.rewards import rewards
         from cumulant.goals.suites import coverage, plans, suite
 
+        number, seed = self.tasks_per_class, self.seed
         if self.suite == "plans":
-            return plans(names, self.tasks_per_class, self.seed, bins)
+            return plans(names, number, seed, bins), ()
+        if self.suite == "rewards":
+            drawn = rewards(names, number, seed)
+            goals = {name: [each.goal for each in group] for name, group in drawn.items()}
+            return goals, [each.reward for group in drawn.values() for each in group]
         if self.suite == "coverage":
-            return {"coverage": coverage(names, self.tasks_per_class, self.seed, bins)}
-        return suite(names, self.tasks_per_class, self.seed, 3 if self.suite == "paper" else bins)
+            tasks = {"coverage": coverage(names, number, seed, bins)}
+        else:
+            tasks = suite(names, number, seed, 3 if self.suite == "paper" else bins)
+        return tasks, [task for group in tasks.values() for task in group]
 
     def _few_shot(
-        self, library: "Library", tasks: "Mapping[str, Sequence[Task | Plan]]", key: "PRNGKeyArray", committed: bool
+        self,
+        library: "Library",
+        rewards: "Sequence[Task | RewardTable]",
+        tasks: "Mapping[str, Sequence[Task | Plan]]",
+        key: "PRNGKeyArray",
+        committed: bool,
     ) -> "dict[str, Success]":
+        """Success at tasks by what was learnt from their rewards."""
         import jax
 
         from cumulant.transfer.evaluation import evaluate
 
         key_learn, key_play = jax.random.split(key)
-        everything = cast("list[Task]", [task for group in tasks.values() for task in group])
-        w = library.learn_tasks(everything, key_learn, self.few_shot, self.paper_few_shot)
+        w = library.learn_rewards(rewards, key_learn, self.few_shot, self.paper_few_shot)
         return evaluate(library.world, library.gpi(committed), tasks, key_play, self.episodes, w)
 
 

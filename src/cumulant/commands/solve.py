@@ -1,6 +1,7 @@
 """`cumulant solve`."""
 
 import json as json_text
+import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from cumulant.goals.plans import Plan
     from cumulant.transfer.evaluation import Success
     from cumulant.transfer.library import Library
+    from cumulant.transfer.reward_models import Belief
 
 _REWARDED = 0.5  # a reward above this is the goal
 _LIKED = 0.5  # of a feature's largest weight: a bin with more is part of what is favoured
@@ -41,7 +43,7 @@ class Solve:
 
     phrase: Positional[str] = ""  # The goal, in words.
     reward: str = ""  # In its place, package.module:function: an observation's reward; above 0.5 is the goal.
-    budget: int = 10_000  # Labelled steps to learn the reward from.
+    budget: int = 2_000  # Labelled steps to learn the reward from.
     using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
     episodes: int = 200  # Random starts.
@@ -84,8 +86,9 @@ class Solve:
             named: dict[str, Any] = {"task": self.phrase, "canonical": str(asked)}
         else:
             reward = reward_named(self.reward, library)
-            w = library.learn_reward(reward, jax.random.fold_in(key, 0), self.budget)
-            named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget}
+            belief = library.understand_reward(reward, jax.random.fold_in(key, 0), self.budget)
+            w = belief.w
+            named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget} | _reading(belief)
 
             def goal(state: Any) -> Any:
                 return reward(state) > _REWARDED
@@ -110,6 +113,9 @@ class Solve:
     def _tell(self, report: dict[str, Any], result: "Success") -> None:
         """The report, for people to read."""
         print(f"understood as: {report['canonical']}")
+        if "model" in report:
+            print(f"read as a {report['model']}, {_percent(report['sure'])} sure", end="")
+            print(f"; it explains {_percent(report['explained'])} of the reward's variance")
         for i, stage in enumerate(report.get("stages", ())):
             print(f"  {i + 1}. {stage['canonical']}: reached in {stage['reached']:.3f}")
         rate, steps = rate_and_steps(result)
@@ -118,6 +124,22 @@ class Solve:
             print(f"violated in {report['violated']:.3f}: what to avoid was entered, or what to keep was lost")
         if self.gif:
             print(f"watch {self.gif}")
+
+
+def _reading(belief: "Belief") -> dict[str, Any]:
+    """What kind of reward labelled steps were taken for, how surely, and how much of it that explains."""
+    from cumulant.transfer.reward_models import MODELS
+
+    return {
+        "model": MODELS[int(belief.boxes[0])],
+        "sure": float(belief.sure[0]),
+        "explained": float(belief.explained[0]),
+    }
+
+
+def _percent(share: float) -> str:
+    """Never "100 %" of what is not quite all."""
+    return f"{math.floor(100 * share)} %"
 
 
 def _stages(plan: "Plan", current: Any) -> list[dict[str, Any]]:

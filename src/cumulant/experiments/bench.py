@@ -18,8 +18,9 @@ from cumulant.experiments import peers
 from cumulant.features.coordinates import feature_count, true_features
 from cumulant.freeplay.learning import check_size, learn, make_network, start, train
 from cumulant.freeplay.settings import PRESETS, FreePlay
-from cumulant.goals.language import LanguageError, parse
+from cumulant.goals.language import parse
 from cumulant.goals.tasks import THIRDS
+from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import plain_gpi
 from cumulant.worlds.protocol import Episodes, World, advance, begin, render
 from cumulant.worlds.spriteworld import Spriteworld

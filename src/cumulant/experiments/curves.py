@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from cumulant.experiments.drawings import save
 from cumulant.experiments.run_folders import Row
-from cumulant.experiments.statistics import Curve, Payback, break_even, curve, ends, last, lines_of
+from cumulant.experiments.statistics import Curve, LargerWorld, Payback, break_even, curve, ends, last, lines_of
 from cumulant.goals.suites import CLASSES
+from cumulant.worlds.shapes import SHAPES
 
 
 class Style(NamedTuple):
@@ -121,6 +122,30 @@ def draw_from_pixels(path: Path, rows: Sequence[Row], scores: Mapping[str, Mappi
     )
     right.grid(alpha=0.25)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines), frameon=False)
+    save(figure, path)
+
+
+def draw_objects(path: Path, found: Mapping[str, LargerWorld]) -> None:
+    """Success in the hardest class of each world, and the seconds of learning, against the number of objects."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for preset, style in {"fast": STYLES["ours"], "paper": STYLES["gpi-trick"]}.items():
+        worlds = sorted((w for w in found.values() if w.preset == preset), key=lambda world: world.objects)
+        objects = [world.objects for world in worlds]
+        looks = {"color": style.colour, "marker": style.marker, "markerfacecolor": "none"}
+        for ax, label, values in (
+            (left, f"preset {preset}, mean of the classes", [np.mean(list(w.classes.values())) for w in worlds]),
+            (right, f"preset {preset}", [world.seconds for world in worlds]),
+        ):
+            ax.plot(objects, values, label=label, **looks)
+        worst = [min(world.classes.values()) for world in worlds]
+        left.plot(objects, worst, linestyle=":", label=f"preset {preset}, worst class", **looks)
+    left.set(xlabel="objects", ylabel="success within 100 steps", ylim=(-0.03, 1.05))
+    right.set(xlabel="objects", ylabel="seconds of learning", ylim=(0, None))
+    for ax in (left, right):
+        ax.set_xticks(range(1, len(SHAPES) + 1))
+        ax.grid(alpha=0.25)
+        ax.legend(frameon=False)
     save(figure, path)
 
 

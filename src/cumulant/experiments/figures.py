@@ -14,19 +14,29 @@ from cumulant.experiments.curves import (
     Style,
     draw_curves,
     draw_from_pixels,
+    draw_objects,
     draw_payback,
     search_styles,
 )
 from cumulant.experiments.drawings import draw_theorem
 from cumulant.experiments.from_pixels import LEARNERS, VAE_SEARCH, VARIANTS
 from cumulant.experiments.from_scratch import DQN, DQN_SEARCH
+from cumulant.experiments.larger_worlds import LARGER_WORLDS
 from cumulant.experiments.methods import METHODS
 from cumulant.experiments.parts import Part
 from cumulant.experiments.run_folders import Row, Run
-from cumulant.experiments.statistics import disentanglement, ends, paybacks
-from cumulant.experiments.tables import Table, checks_table, cost_table, ends_table, plain_cost, plain_ends
+from cumulant.experiments.statistics import disentanglement, ends, larger_world, paybacks
+from cumulant.experiments.tables import (
+    Table,
+    checks_table,
+    cost_table,
+    ends_table,
+    objects_table,
+    plain_cost,
+    plain_ends,
+)
 
-PARTS: dict[str, Part] = {**METHODS, "dqn": DQN, **DQN_SEARCH, **LEARNERS, **VAE_SEARCH, **VARIANTS}
+PARTS: dict[str, Part] = {**METHODS, "dqn": DQN, **DQN_SEARCH, **LEARNERS, **VAE_SEARCH, **VARIANTS, **LARGER_WORLDS}
 _PLAYED, _SCRATCH = ("gpi-trick", "ours"), "dqn"  # what sample complexity compares
 
 
@@ -111,6 +121,17 @@ class Pixels(Figure):
 
 
 @dataclass(frozen=True)
+class Objects(Figure):
+    """Success and time against the number of objects."""
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """A row for each run: what it came to in every class, and how long it learnt."""
+        found = {run.name: larger_world(run) for run in runs}
+        report = {"worlds": {name: world._asdict() for name, world in found.items()}} | _about(runs)
+        return Summary(report, [objects_table(self.title, found)], partial(draw_objects, found=found))
+
+
+@dataclass(frozen=True)
 class Theorem(Figure):
     """The Lemma and the Theorem, exactly, in small worlds: it has no parts, and takes seconds."""
 
@@ -161,6 +182,7 @@ FIGURES: dict[str, Figure] = {
     "dqn-search": Curves(
         "DQN's settings, on tasks drawn with another seed", tuple(DQN_SEARCH), search_styles(tuple(DQN_SEARCH))
     ),
+    "objects": Objects("Success and time against the number of objects", tuple(LARGER_WORLDS)),
     "pixels": Pixels(
         "Features from pixels", ("references", "ours", *LEARNERS, "ours-entangled", *VAE_SEARCH, *VARIANTS)
     ),

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import jax
 
 from cumulant.experiments.measures import JUDGE_SEED
-from cumulant.experiments.parts import RECORDED_PLAY, TUNING_SEED, Part, Ran, Scale, in_miniature
+from cumulant.experiments.parts import RECORDED_PLAY, TUNING_SEED, Clock, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, zero_shot
 from cumulant.features.disentanglement import independence
@@ -53,19 +53,6 @@ DISGUISES: dict[str, Callable[[PixelSpriteworld], PixelSpriteworld]] = {
 }
 
 
-class _Clock:
-    """Hears what a stage reports, and keeps the seconds of compiling and, as far as it has come, of learning."""
-
-    compiling = learning = 0.0
-
-    def __call__(self, metrics: Mapping[str, Any]) -> None:
-        """Take note of a report."""
-        if metrics["event"] == "compiled":
-            self.compiling = metrics["seconds"]
-        else:
-            self.learning = metrics.get("seconds", self.learning)
-
-
 @dataclass(frozen=True)
 class FromPixels(Part):
     """Features learnt from frames, and success with them."""
@@ -100,7 +87,7 @@ class FromPixels(Part):
         return Ran([row for ran in each for row in ran.rows], seconds, measures)
 
     def _seed(self, name: str, scale: Scale, folder: Path, seed: int) -> Ran:
-        world, key, seeing, playing = self.pipeline.world, jax.random.key(JUDGE_SEED), _Clock(), _Clock()
+        world, key, seeing, playing = self.pipeline.world, jax.random.key(JUDGE_SEED), Clock(), Clock()
         encoder = represent(world, self.pipeline.represent, seed, report=seeing)
         encoder.save(folder / f"encoder-{seed}")
         told = measure(encoder, key).plain() | {"seed": seed, "represent_s": seeing.learning}

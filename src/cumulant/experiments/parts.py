@@ -2,10 +2,10 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 
@@ -54,6 +54,19 @@ class Ran(NamedTuple):
     rows: list[Row]
     seconds: dict[str, float]
     measures: list[Measured] | None = None  # of its features, a seed after the other; None for a part that has none
+
+
+class Clock:
+    """Hears what a stage reports, and keeps the seconds of compiling and, as far as it has come, of learning."""
+
+    compiling = learning = 0.0
+
+    def __call__(self, metrics: Mapping[str, Any]) -> None:
+        """Take note of a report."""
+        if metrics["event"] == "compiled":
+            self.compiling = metrics["seconds"]
+        else:
+            self.learning = metrics.get("seconds", self.learning)
 
 
 class Part(ABC):

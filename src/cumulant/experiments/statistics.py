@@ -101,6 +101,25 @@ def disentanglement(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
     return {run.name: {m["seed"]: m["disentanglement"] for m in run.measures} for run in runs if run.measures}
 
 
+class LargerWorld(NamedTuple):
+    """What free play came to in a world."""
+
+    preset: str
+    objects: int
+    seconds: float  # of learning, the longest of all seeds
+    seeds: int
+    classes: dict[str, float]  # success; a class that needs more objects is left out
+
+
+def larger_world(run: Run) -> LargerWorld:
+    """The run of a world of so many objects."""
+    kinds = dict.fromkeys(row.kind for row in run.rows)
+    success = {kind: float(np.mean([row.success for row in run.rows if row.kind == kind])) for kind in kinds}
+    seeds = len({row.seed for row in run.rows})
+    preset, objects = run.name.partition("-")[0], run.settings["what"]["objects"]
+    return LargerWorld(preset, objects, run.seconds["train_s"], seeds, success)
+
+
 def steps_to_reach(curve: Curve, level: float) -> float:
     """Steps after which the curve's mean first reaches a level, between points on a log scale; inf if it never does."""
     above = np.flatnonzero(curve.mean >= level)

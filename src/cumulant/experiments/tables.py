@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cumulant.experiments.statistics import End, Payback, break_even
+from cumulant.experiments.statistics import End, LargerWorld, Payback, break_even
 from cumulant.experiments.theory import Check
 from cumulant.goals.suites import CLASSES
 
@@ -57,6 +57,16 @@ def cost_table(name: str, free_play: int, found: Sequence[Payback]) -> Table:
 
 def _steps(value: float) -> str:
     return "never" if value == float("inf") else f"{value:,.0f}"
+
+
+def objects_table(title: str, found: Mapping[str, LargerWorld]) -> Table:
+    """A row for every world and preset."""
+    rows = [
+        [world.preset, str(world.objects), str(world.seeds), f"{world.seconds:.1f}"]
+        + [f"{world.classes[kind]:.3f}" if kind in world.classes else "-" for kind in CLASSES]
+        for world in found.values()
+    ]
+    return Table(title, ["preset", "objects", "seeds", "seconds", *CLASSES], rows)
 
 
 def checks_table(title: str, checks: Sequence[Check]) -> Table:

@@ -188,14 +188,26 @@ def reached_in_order(world: Tabular, psi: Float[np.ndarray, "s a k m k m"], gamm
     moved = disturbance(played, network, true_features, gamma, jax.random.key(0))
     goals = list(itertools.product(range(m + 1), repeat=k))
     w = jnp.asarray(np.eye(m + 1)[np.array(goals)][:, None, :, :m], jnp.float32)  # [g, 1, k, m]
+    heres = jnp.asarray(np.stack([inside(world, goal) for goal in goals]))
+    return np.asarray(_reached(played, network, moved, w, heres))
+
+
+@eqx.filter_jit
+def _reached(
+    played: _Played,
+    network: _Table,
+    moved: Float[Array, "k k"],
+    w: Float[Array, "g 1 k m"],
+    heres: Bool[Array, "g s"],
+) -> Bool[Array, "g s"]:
+    """One program for all worlds of the same shape."""
 
     def episode(w: Float[Array, "1 k m"], here: Bool[Array, " s"], start: Int[Array, ""]) -> Bool[Array, ""]:
         policy = committed_gpi(network, true_features, w, moved)
         return play_from(played, policy, lambda state: here[state], start, jax.random.key(0)).success
 
     from_every_state = jax.vmap(episode, (None, None, 0))
-    heres = jnp.asarray(np.stack([inside(world, goal) for goal in goals]))
-    return np.asarray(jax.jit(jax.vmap(from_every_state, (0, 0, None)))(w, heres, jnp.arange(states)))
+    return jax.vmap(from_every_state, (0, 0, None))(w, heres, jnp.arange(heres.shape[1]))
 
 
 class Check(NamedTuple):

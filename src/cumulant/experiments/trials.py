@@ -11,8 +11,8 @@ from cumulant.goals.suites import suite
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.goals.weights import padded
 from cumulant.transfer.gpi import Gpi
-from cumulant.transfer.inference import learn_tasks
-from cumulant.worlds.episodes import outcomes
+from cumulant.transfer.inference import learn_many
+from cumulant.worlds.episodes import endings, reward_of
 from cumulant.worlds.protocol import World
 
 _THIRDS = 3  # regions of a coordinate, in the paper's tasks
@@ -55,7 +55,7 @@ def zero_shot(line: str, world: World, trials: Trials, gpi: Gpi, weights: Weight
     """Success from words alone: `weights` says what a task's table means for the features."""
     labelled = trials.tasks(world)
     tables = tables_of(labelled[1])
-    success, _ = outcomes(world, gpi, tables, jax.vmap(weights)(tables), trials.starts(seed, len(tables)))
+    success, *_ = endings(world, gpi, tables, jax.vmap(weights)(tables), trials.starts(seed, len(tables)))
     yield from rows_of(line, labelled, seed, 0, success)
 
 
@@ -67,10 +67,10 @@ def few_shot(
     tables = tables_of(labelled[1])
     key_learn = jax.random.fold_in(jax.random.key(trials.task_seed), _LEARNING + seed)
     keys = jax.random.split(key_learn, len(tables))
-    w = learn_tasks(world, gpi, bins, tables, keys, trials.budgets, paper)
+    w = learn_many(world, gpi, bins, reward_of, tables, keys, trials.budgets, paper).w
     for i, budget in enumerate(trials.budgets):
         guides = jax.vmap(lambda w: padded(w[None], _CLAUSES))(
             w[:, i]
         )  # as many clauses as zero-shot: one program for both
-        success, _ = outcomes(world, gpi, tables, guides, trials.starts(seed, len(tables)))
+        success, *_ = endings(world, gpi, tables, guides, trials.starts(seed, len(tables)))
         yield from rows_of(line, labelled, seed, budget, success)

@@ -69,6 +69,7 @@ def represent(
     """
     check_size(world, settings, labelled)
     key_explore, key_train, key_label = jax.random.split(jax.random.key(seed), 3)
+    eqx.filter_eval_shape(make_autoencoder, world, settings, key_train)  # refuses what it cannot be, before any play
     if labelled:
         check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))

@@ -60,14 +60,14 @@ class FreePlay:
 
 
 _FEW = 6  # features that the presets are for
-_GROWTH = 4 / 3  # of the steps with the number of features
+_GROWTH = 1.3  # of the steps with the number of features
 
 
 def for_features(preset: FreePlay, number: int) -> FreePlay:
     """A preset of ours for a world of so many features: beyond six, more steps and twice the batch.
 
     >>> for_features(FreePlay(), 18).updates
-    43267
+    41711
     """
     if number <= _FEW or preset.acting_policy_only:
         return preset

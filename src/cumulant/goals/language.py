@@ -1,33 +1,17 @@
 """Phrase → task or plan: a small English for goals, such as "get the square to the top left, then the circle right"."""
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
-from functools import lru_cache, reduce
-from itertools import islice
+from functools import reduce
 from operator import or_
 from typing import Any, cast
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
-from cumulant.goals.clauses import MAX_CLAUSES, Clauses, TooComplex, packing
+from cumulant.goals.clauses import Clauses, TooComplex, packing
 from cumulant.goals.plans import Contradiction, Plan, Stage
-from cumulant.goals.tasks import MAX_BINS, THIRDS, Task, clash, describe
-
-MAX_CHARACTERS = 2000  # that a person writes; a canonical phrase may be longer, and is read as well
-MAX_DEPTH = 50
-_LIKENESS = 0.7  # of a misspelt word and the one suggested, at least: a star is no square
-FILLER = frozenset("get move put bring the a to at in into of on towards side corner position region first".split())
-_LOGIC = {"and": "AND", "or": "OR", "not": "NOT", "(": "OPEN", ")": "CLOSE"}
-_PLANNING = {"then": "THEN", "keep": "KEEP", "without": "WITHOUT"}  # "and then" is the same as "then", and so on
-_RESERVED = _LOGIC | _PLANNING
-_AXES = {word: axis for axis, words in THIRDS.items() for word in words}
-_PLACES = frozenset(_AXES) | {"center", "anywhere"}
-_WORD = re.compile(r"[xy]\s*\d+(?:\s*,\s*\d+)*\s*/\s*\d+(?!\w)|[()]|[^\s(),.;:!?\"-]+", re.IGNORECASE)
-_NAME = re.compile(r"[^\s(),.;:!?\"-]+")
-_GRID = re.compile(r"([xy])([\d,\s]+)/\s*(\d+)", re.IGNORECASE)
+from cumulant.goals.tasks import MAX_BINS, THIRDS, Task, clash
+from cumulant.goals.words import AXES, GRID, PLANNING, LanguageError, span_of, words_of
 
 # A subject may be several sprites ("square and circle left"); a place without one repeats the last ("left or right").
 # A `not` right before a place belongs to it and holds for every sprite of the subject: "square and circle not left" is
@@ -54,36 +38,6 @@ _GRAMMAR = """
 """
 
 
-class LanguageError(ValueError):
-    """A phrase that is no goal. `str` is one clear line; `pointed` adds the phrase with carets under the culprit.
-
-    >>> import cumulant
-    >>> try:
-    ...     cumulant.parse("sqare left")
-    ... except cumulant.LanguageError as error:
-    ...     print(error.pointed)
-    unknown word 'sqare'; did you mean 'square'?
-      sqare left
-      ^^^^^
-    """
-
-    def __init__(self, message: str, phrase: str = "", span: tuple[int, int] | None = None, suggestion: str = ""):
-        """`span` is where in the phrase the culprit stands; `suggestion` is a word that could stand there instead."""
-        super().__init__(message)
-        self.phrase, self.span, self.suggestion = phrase, span, suggestion
-
-    @property
-    def pointed(self) -> str:
-        """The message, and below it the phrase (or the part around the culprit) with carets."""
-        if self.span is None:
-            return str(self)
-        start, end = self.span
-        left = max(0, start - 40)
-        visible = "".join(c if c.isprintable() else " " for c in self.phrase[left : end + 40])
-        carets = max(1, _width(visible[start - left : end - left]))
-        return f"{self}\n  {visible}\n  {' ' * _width(visible[: start - left])}{'^' * carets}"
-
-
 def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -> Task:
     """What the phrase asks of these sprites. Raises LanguageError, which says what is wrong, where, and what to try.
 
@@ -91,7 +45,7 @@ def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -
     >>> print(cumulant.parse("get the square to the top left, and the circle not to the right"))
     square top left and circle not right
     """
-    read = _Meaning(phrase, sprites, _words(phrase, sprites))
+    read = _Meaning(phrase, sprites, words_of(phrase, sprites))
     return read.task(read.tree)
 
 
@@ -107,85 +61,8 @@ def parse_plan(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle
     >>> cumulant.parse_plan("square left") == cumulant.Plan.of(cumulant.parse("square left"))
     True
     """
-    read = _Meaning(phrase, sprites, _words(phrase, sprites))
+    read = _Meaning(phrase, sprites, words_of(phrase, sprites))
     return read.plan(read.tree)
-
-
-@lru_cache(maxsize=64)
-def _names(sprites: tuple[str, ...]) -> dict[str, str]:
-    """What a phrase may call each sprite; refuses sprites that no phrase could name, or not one alone."""
-    names: dict[str, str] = {}
-    for sprite in sprites:
-        word = sprite.lower()
-        if word in _RESERVED or word in _PLACES or word in names or not _NAME.fullmatch(word):
-            raise LanguageError(f"no phrase can name the sprite {sprite!r}: a name is one word of its own")
-        names[word] = sprite
-    if not names:
-        raise LanguageError("no phrase means anything in a world without sprites")
-    return names
-
-
-@lru_cache(maxsize=64)
-def _longest(sprites: tuple[str, ...]) -> int:
-    """Characters that are read: as many as the longest canonical phrase has, so that each parses back."""
-    bins = range(1, MAX_BINS)  # all but one, and that of one digit
-    condition = [f"{sprite} {describe(axis, bins, MAX_BINS)} and " for sprite in sprites for axis in "xy"]
-    return max(MAX_CHARACTERS, MAX_CLAUSES * len("".join([*condition, " and keep "])))
-
-
-def _words(phrase: str, sprites: Sequence[str]) -> list[Token]:
-    """The words that carry meaning, at most as many as a canonical phrase may have or a person may write."""
-    names, longest = _names(tuple(sprites)), _longest(tuple(sprites))
-    if len(phrase) > longest:
-        raise LanguageError(f"the phrase has {len(phrase):,} characters, and at most {longest:,} are read")
-    limit = max(MAX_CHARACTERS, MAX_CLAUSES * (2 * len(names) * len("sprite not place and".split()) + len(_PLANNING)))
-    words = list(islice(_recognised(phrase, names), limit + 1))
-    if len(words) > limit:
-        raise LanguageError(f"the phrase has more than {limit:,} words, which are all that is read")
-    if not words:
-        raise LanguageError(f"the phrase names no goal: try '{sprites[-1]} top left'")
-    _refuse_depth(words, phrase)
-    return [word for word, following in zip(words, [*words[1:], None], strict=True) if not _idle(word, following)]
-
-
-def _idle(word: Token, following: Token | None) -> bool:
-    """Whether a word adds nothing to the next: the `and` of "and then"."""
-    return word.type == "_AND" and following is not None and following.type[1:] in _PLANNING.values()
-
-
-def _recognised(phrase: str, names: dict[str, str]) -> Iterator[Token]:
-    """Every word but filler, with its kind and its place in the phrase."""
-    for match in _WORD.finditer(phrase):
-        word, span = match[0].lower(), match.span()
-        if word in names:
-            kind, word = "SPRITE", names[word]
-        elif word in FILLER:
-            continue
-        elif word in _RESERVED:
-            kind = "_" + _RESERVED[word]
-        elif word in _PLACES or _GRID.fullmatch(word):
-            kind, word = "WHERE", word.replace("center", "centre")
-        else:
-            raise _unknown(word, phrase, span, tuple(names.values()))
-        yield Token(kind, word, start_pos=span[0], end_pos=span[1])
-
-
-def _unknown(word: str, phrase: str, span: tuple[int, int], sprites: tuple[str, ...]) -> LanguageError:
-    known = [*sprites, *_PLACES, "and", "or", "not", *_PLANNING]
-    suggestion = next(iter(get_close_matches(word, known, n=1, cutoff=_LIKENESS)), "")
-    hint = f"; did you mean {suggestion!r}?" if suggestion else f": this world has {', '.join(sprites)}"
-    shown = word if len(word) <= 40 else word[:40] + "…"
-    return LanguageError(f"unknown word {shown!r}{hint}", phrase, span, suggestion)
-
-
-def _refuse_depth(words: list[Token], phrase: str) -> None:
-    """Refuse what no person means before it can exhaust the stack."""
-    parentheses = negations = 0
-    for word in words:
-        parentheses += (word.type == "_OPEN") - (word.type == "_CLOSE")
-        negations = negations + 1 if word.type == "_NOT" else negations if word.type == "_OPEN" else 0
-        if parentheses + negations > MAX_DEPTH:
-            raise LanguageError(f"the phrase is nested more than {MAX_DEPTH} deep", phrase, _span(word))
 
 
 def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, sprites: Sequence[str]) -> LanguageError:
@@ -202,7 +79,7 @@ def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, sprites:
     if error.token.type == "$END":
         end = words[-1].end_pos or 0
         return LanguageError(f"the phrase ends too early: {hint}", phrase, (end, end + 1))
-    return LanguageError(f"did not expect {str(error.token)!r} here: {hint}", phrase, _span(error.token))
+    return LanguageError(f"did not expect {str(error.token)!r} here: {hint}", phrase, span_of(error.token))
 
 
 class _GivenWords(Lexer):
@@ -227,7 +104,7 @@ class _Meaning:
             self.tree = cast(Tree, _PARSER.parse(words))  # our lexer takes words, not text
         except UnexpectedToken as error:
             raise _misplaced(error, words, phrase, sprites) from None
-        self.planning = next((word for word in words if word.type[1:] in _PLANNING.values()), None)
+        self.planning = next((word for word in words if word.type[1:] in PLANNING.values()), None)
         self.bins = self._grid([word for word in words if word.type == "WHERE" and word != "anywhere"])
         self.coordinates = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
         self.index = {name: i for i, name in enumerate(self.coordinates)}
@@ -261,10 +138,10 @@ class _Meaning:
                 )
             case "stage":
                 tasks = [
-                    (child.data, self.task(child.children[0] if child.data in _PLANNING else child))
+                    (child.data, self.task(child.children[0] if child.data in PLANNING else child))
                     for child in children
                 ]
-                reach = next((task for kind, task in tasks if kind not in _PLANNING), None)
+                reach = next((task for kind, task in tasks if kind not in PLANNING), None)
                 avoid, keep = ([task for kind, task in tasks if kind == word] for word in ("without", "keep"))
                 yield self._stage(reach, avoid, keep), _extent(node)
             case _:
@@ -288,7 +165,7 @@ class _Meaning:
         """The task of a phrase, or of a part of one, that is a plain goal."""
         if meaning.data in ("sequence", "several", "stage"):
             message = "this phrase is a plan, where a plain goal is asked for"
-            raise LanguageError(message, self.phrase, _span(cast(Token, self.planning)))
+            raise LanguageError(message, self.phrase, span_of(cast(Token, self.planning)))
         try:
             clauses = self._build(meaning, negate=False)
         except TooComplex as error:
@@ -301,13 +178,13 @@ class _Meaning:
         """A phrase speaks of thirds or of one number of bins, not of two grids at once."""
         bins = 0
         for place in places:
-            grid = _GRID.fullmatch(place)
+            grid = GRID.fullmatch(place)
             of = int(grid[3][:9]) if grid else 3
             if not 1 <= of <= MAX_BINS:
-                raise LanguageError(f"a coordinate has 1 to {MAX_BINS} bins", self.phrase, _span(place))
+                raise LanguageError(f"a coordinate has 1 to {MAX_BINS} bins", self.phrase, span_of(place))
             if bins not in (0, of):
                 message = f"a phrase divides the arena in one way, and {str(place)!r} does not fit {bins} bins"
-                raise LanguageError(message, self.phrase, _span(place))
+                raise LanguageError(message, self.phrase, span_of(place))
             bins = of
         return bins or 3
 
@@ -331,7 +208,7 @@ class _Meaning:
         """The last named subject in a place, or each of its sprites elsewhere; or the negation of that."""
         if self.subject is None:
             message = f"which sprite goes {str(place.children[0])!r}? Name it first"
-            raise LanguageError(message, self.phrase, _span(place.children[0]))
+            raise LanguageError(message, self.phrase, span_of(place.children[0]))
         allowed = {axis: sum(1 << b for b in bins) for axis, bins in self._place(place.children).items()}
         condition = self.packing.denial if denied != negate else self.packing.conjunction
         parts = [
@@ -346,15 +223,15 @@ class _Meaning:
         """
         meant: list[tuple[Token, str, set[int]]] = []
         for word in sorted(words, key=lambda w: w in ("centre", "middle")):  # stable: the certain words come first
-            grid = _GRID.fullmatch(word)
+            grid = GRID.fullmatch(word)
             if grid:
                 bins = {int(b[:9]) - 1 for b in grid[2].replace(",", " ").split()}
                 if not bins <= set(range(self.bins)):
                     message = f"{str(word)!r} names a bin outside 1 to {self.bins}"
-                    raise LanguageError(message, self.phrase, _span(word))
+                    raise LanguageError(message, self.phrase, span_of(word))
                 meant.append((word, grid[1], bins))
             elif word != "anywhere":
-                axis = _AXES[word]
+                axis = AXES[word]
                 if word in ("centre", "middle") and any(other == axis for _, other, _ in meant):
                     axis = "y" if axis == "x" else "x"
                 bins = {1} if word in ("centre", "middle") else {THIRDS[axis].index(word)}
@@ -367,7 +244,7 @@ class _Meaning:
                 others = [w for w, a, b in meant if a == axis and w is not word]
                 other = next((w for w, a, b in meant if a == axis and not b & bins), " ".join(others))
                 message = f"this goal contradicts itself: nothing is {str(other)!r} and {str(word)!r} at once"
-                raise LanguageError(message, self.phrase, _span(word))
+                raise LanguageError(message, self.phrase, span_of(word))
         return allowed
 
     def _combine(self, conjunction: bool, parts: list[Clauses]) -> Clauses:
@@ -385,15 +262,5 @@ class _Meaning:
 
 def _extent(node: Tree) -> tuple[int, int]:
     """From the first word of a part of the phrase to its last."""
-    spans = [_span(word) for word in node.scan_values(lambda leaf: isinstance(leaf, Token))]
+    spans = [span_of(word) for word in node.scan_values(lambda leaf: isinstance(leaf, Token))]
     return min(start for start, _ in spans), max(end for _, end in spans)
-
-
-def _span(word: Token) -> tuple[int, int]:
-    return word.start_pos or 0, word.end_pos or 0
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal: wide characters take two, combining marks none."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

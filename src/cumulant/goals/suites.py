@@ -72,7 +72,7 @@ def suite(
     7 square top left and circle middle centre
     """
     bins = checked_bins(bins)
-    _check_number(tasks_per_class)
+    check_number(tasks_per_class)
     tasks = {}
     for index, name in enumerate(CLASSES):
         rng = np.random.default_rng([seed, index])
@@ -87,7 +87,7 @@ def suite(
 def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
     """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
     bins = checked_bins(bins)
-    _check_number(number)
+    check_number(number)
     choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
     return tuple(
         Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
@@ -104,7 +104,7 @@ def plans(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 
     where an object lies there and has to be fetched.
     """
     bins = checked_bins(bins)
-    _check_number(number)
+    check_number(number)
     drawn: dict[str, tuple[Plan, ...]] = {}
     for index, name in enumerate(PLANS):
         rng = np.random.default_rng([seed, len(CLASSES) + index])
@@ -158,6 +158,7 @@ def _avoidable(name: str, task: Task, rng: np.random.Generator) -> Task:
     )
 
 
-def _check_number(tasks: int) -> None:
+def check_number(tasks: int) -> None:
+    """Refuse what is no number of tasks, before any is drawn."""
     if not isinstance(tasks, Integral) or not 1 <= tasks <= MAX_TASKS:
         raise OutOfBounds(f"the tasks of a class are 1 to {MAX_TASKS:,}, but got {tasks}")

@@ -264,9 +264,11 @@ class Gpi(eqx.Module):
     committed: bool = eqx.field(static=True, default=True)
     moved: Float[Array, "k k"] | None = None  # how far each feature's policies move every other, where it is known
 
-    def __call__(self, world: World, w: Float[Array, "c k m"] | PlanGuide) -> Policy:
-        """The policy for weights w, or for a plan, whatever the world."""
-        return self._planned(w) if isinstance(w, PlanGuide) else self._towards(w)
+    def __call__(
+        self, world: World, w: Float[Array, "c k m"] | PlanGuide, avoid: Float[Array, "f k m"] | None = None
+    ) -> Policy:
+        """The policy for weights w, perhaps with weights of what to avoid, or for a plan, whatever the world."""
+        return self._planned(w) if isinstance(w, PlanGuide) else self._towards(w, avoid)
 
     def _towards(self, w: Float[Array, "c k m"], avoid: Float[Array, "f k m"] | None = None) -> Policy:
         if self.committed:

@@ -30,6 +30,7 @@ from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, PlanTable, tables_of
+from cumulant.goals.rewards import RewardTable
 from cumulant.goals.tasks import THIRDS, Task
 from cumulant.goals.tasks import tables_of as plain_tables_of
 from cumulant.goals.weights import weights
@@ -37,8 +38,9 @@ from cumulant.storage import Unreadable
 from cumulant.transfer import inference
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
 from cumulant.transfer.gpi import Gpi, PlanGuide
+from cumulant.transfer.reward_models import Belief
 from cumulant.worlds import shipped
-from cumulant.worlds.episodes import Policy, Reward
+from cumulant.worlds.episodes import Policy, Reward, reward_of
 from cumulant.worlds.films import first_interesting, save_gif
 from cumulant.worlds.protocol import World
 
@@ -145,7 +147,7 @@ class Library:
         if not isinstance(tables, PlanTable):
             return self.weights_of_all(tables)
         m, regions = self.config.bins, tables.goal.shape[-1]
-        fine = math.lcm(m, regions) * (_FINER if self.grounding else 1)
+        fine = fine_bins(m, regions, self.grounding)
         w, avoid, exact = (
             self._by_stage(table, bins) for table, bins in ((tables.goal, m), (tables.avoid, m), (tables.goal, fine))
         )
@@ -200,16 +202,31 @@ class Library:
 
         The reward may be of any scale. Raises ValueError if it is not one finite number in every state that was seen.
         """
+        return self.understand_reward(reward, key, budget, paper).w
+
+    def understand_reward(self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False) -> Belief:
+        """The same with what was made of it: leaves have a leading axis 1.
+
+        >>> import cumulant, jax
+        >>> library = cumulant.Library.load()
+        >>> belief = library.understand_reward(lambda state: state.agent[0] > 2 / 3, jax.random.key(0), budget=500)
+        >>> int(belief.boxes[0]), belief.w.shape  # one conjunction
+        (1, (1, 6, 3))
+        """
         return inference.learn(self.world, self.gpi(), self.config.bins, reward, key, (budget,), paper)
 
-    def learn_tasks(
-        self, tasks: Sequence[Task], key: PRNGKeyArray, budget: int, paper: bool = False
-    ) -> Float[Array, "tasks 1 d m"]:
-        """The same for every task by itself: its reward is 1 where it holds. What its words say is not told."""
+    def learn_rewards(
+        self, rewards: Sequence[Task | RewardTable], key: PRNGKeyArray, budget: int, paper: bool = False
+    ) -> Float[Array, "rewards 1 d m"]:
+        """The same for many rewards, each by itself. A task's is 1 where it holds; what its words say is not told."""
         inference.check_budget(budget)
-        keys = jax.random.split(key, len(tasks))
-        tables = plain_tables_of(tasks)
-        return inference.learn_tasks(self.world, self.gpi(), self.config.bins, tables, keys, (budget,), paper)
+        tasks = [reward for reward in rewards if isinstance(reward, Task)]
+        tables = plain_tables_of(tasks) if tasks else jax.tree.map(lambda *leaves: jnp.stack(leaves), *rewards)
+        keys = jax.random.split(key, len(rewards))
+        learnt = inference.learn_many(
+            self.world, self.gpi(), self.config.bins, reward_of, tables, keys, (budget,), paper
+        )
+        return learnt.w
 
     def evaluate(
         self, tasks: Mapping[str, Sequence[Task | Plan]], key: PRNGKeyArray, episodes: int, committed: bool = True
@@ -269,6 +286,11 @@ class Library:
         number = feature_count(used, known)
         blank = eqx.filter_eval_shape(make_network, config, number, known.num_actions, jax.random.key(0))
         return cls(known, config, storage.read(path, blank), used, _stored_moved(path, info.get(_MOVED), number))
+
+
+def fine_bins(bins: int, regions: int, grounding: Grounding | None) -> int:
+    """So many bins that the regions of a plan's stages are made of whole ones, or nearly, where features are learnt."""
+    return math.lcm(bins, regions) * (_FINER if grounding else 1)
 
 
 @eqx.filter_jit

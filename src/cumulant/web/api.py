@@ -1,18 +1,21 @@
 """What can be asked of the player: typed request → typed reply. The same for HTTP and for the socket."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
 
-from cumulant.goals.language import LanguageError
-from cumulant.goals.tasks import describe
+from cumulant.goals.tasks import Task, describe
+from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import Thought
-from cumulant.web import schemas
+from cumulant.transfer.reward_models import MODELS
+from cumulant.web import grids, schemas
 from cumulant.web.player import Aim, Player
 from cumulant.web.player import Episode as PlayedEpisode
 from cumulant.web.schemas import Goal, Problem, TeachRequest
+
+Read = TypeVar("Read")
 
 
 class Refused(Exception):
@@ -53,12 +56,16 @@ def world_of(player: Player) -> schemas.World:
 def parse(player: Player, request: Goal) -> schemas.Parsed:
     """How a phrase is understood."""
     aim = _aim(player, request)
-    return schemas.Parsed(
-        canonical=str(aim.task),
-        bins=aim.task.bins,
-        clauses=[[_condition(*found, aim.task.bins) for found in clause] for clause in aim.task.conditions()],
-        weights=_rounded(aim.weights[: 1 if request.weights else len(aim.task.clauses)]),
-    )
+    stages = [
+        schemas.Stage(
+            canonical=str(stage),
+            clauses=_clauses(goal),
+            avoid=_clauses(stage.avoid) if stage.avoid else [],
+            weights=_rounded(weights[: 1 if request.weights else len(goal.clauses)]),
+        )
+        for stage, goal, weights in zip(aim.plan.stages, aim.plan.goals, aim.weights, strict=True)
+    ]
+    return schemas.Parsed(canonical=str(aim.plan), bins=aim.plan.bins, stages=stages)
 
 
 def episode(player: Player, request: schemas.EpisodeRequest) -> schemas.Episode:
@@ -70,13 +77,15 @@ def play(player: Player, request: schemas.EpisodeRequest) -> tuple[Aim, PlayedEp
     """The goal, and the episode itself, untold."""
     start = None if request.start is None else _positions(player, request.start)
     aim = _aim_for(player, request)
-    return aim, player.episode(aim, request.seed, start, request.method)
+    _check_stage(aim, request.stage)
+    return aim, player.episode(aim, request.seed, start, request.method, request.stage)
 
 
 def step(player: Player, request: schemas.StepRequest) -> schemas.Episode:
     """One action, as an episode of one step."""
     aim = _aim(player, request)
-    return _told(aim, player.step(aim, _positions(player, request.positions), request.action))
+    _check_stage(aim, request.stage)
+    return _told(aim, player.step(aim, _positions(player, request.positions), request.action, request.stage))
 
 
 def evaluate(player: Player, request: schemas.EvaluateRequest) -> schemas.Outcomes:
@@ -86,9 +95,18 @@ def evaluate(player: Player, request: schemas.EvaluateRequest) -> schemas.Outcom
 
 
 def teach(player: Player, request: TeachRequest) -> schemas.Lessons:
-    """Weights from reward alone."""
-    lessons = player.teach(_aim(player, Goal(phrase=request.phrase)), request.seed)
-    told = [schemas.Lesson(steps=n, rewarded=found, weights=_rounded(w)) for n, found, w in lessons]
+    """Weights from reward alone, of a plain goal."""
+    lessons = player.teach(_understood(lambda: player.library.task(request.phrase)), request.seed)
+    told = [
+        schemas.Lesson(
+            steps=lesson.steps,
+            rewarded=lesson.rewarded,
+            weights=_rounded(lesson.weights),
+            model=MODELS[lesson.boxes],
+            sure=round(lesson.sure, 3),
+        )
+        for lesson in lessons
+    ]
     return schemas.Lessons(lessons=told)
 
 
@@ -113,18 +131,30 @@ OFFERS = {
 def _aim(player: Player, goal: Goal) -> Aim:
     """The goal made ready, or refused with what is wrong."""
     w = None if goal.weights is None else _weights(player, goal.weights)
+    return _understood(lambda: player.aim(goal.phrase, w))
+
+
+def _understood(read: Callable[[], Read]) -> Read:
+    """What words are read as, or refused with what is wrong."""
     try:
-        return player.aim(goal.phrase, w)
+        return read()
     except LanguageError as error:
         span = error.span and list(error.span)
         raise Refused(Problem(message=str(error), span=span, suggestion=error.suggestion)) from None
+
+
+def _check_stage(aim: Aim, stage: int) -> None:
+    if stage >= len(aim.plan.stages):
+        raise Refused(
+            Problem(message=f"there is no stage {stage}: counted from 0, the last is {len(aim.plan.stages) - 1}")
+        )
 
 
 def _aim_for(player: Player, request: schemas.EpisodeRequest | schemas.EvaluateRequest) -> Aim:
     aim = _aim(player, request)
     try:
         if request.method == "oracle":  # the one who may refuse
-            player.actor(request.method, aim)
+            player.guides(request.method, aim)
     except ValueError as error:
         raise Refused(Problem(message=str(error))) from None
     return aim
@@ -143,6 +173,10 @@ def _positions(player: Player, positions: list[float]) -> np.ndarray:
     return np.asarray(positions, np.float32)
 
 
+def _clauses(task: Task) -> list[list[schemas.Condition]]:
+    return [[_condition(*found, task.bins) for found in clause] for clause in task.conditions()]
+
+
 def _condition(name: str, allowed: tuple[int, ...], bins: int) -> schemas.Condition:
     sprite, _, axis = name.rpartition("_")
     return schemas.Condition(sprite=sprite, axis=axis, allowed=list(allowed), words=describe(axis, allowed, bins))
@@ -150,21 +184,42 @@ def _condition(name: str, allowed: tuple[int, ...], bins: int) -> schemas.Condit
 
 def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
     """An episode in the API's words. Positions are exact: a page that sends them back gets the same episode."""
-    conditions = [[aim.task.coordinates.index(name) for name, _ in clause] for clause in aim.task.conditions()]
-    bits = [episode.met[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)]
+    current = np.minimum(episode.stages, len(aim.plan.stages) - 1)
+    bits = [_bits(goal, table, episode.positions) for goal, table in zip(aim.plan.goals, aim.regions.goal, strict=True)]
     return schemas.Episode(
         positions=episode.positions.tolist(),
         bins=episode.bins.tolist(),
-        met=np.stack(bits, axis=1).tolist(),
+        stages=episode.stages,
+        met=[bits[stage][t].tolist() for t, stage in enumerate(current)],
         actions=episode.actions.tolist(),
         thoughts=None if episode.thoughts is None else _thoughts(episode.thoughts),
         success=episode.success,
+        violation=_violation(aim, episode),
     )
 
 
-def _thoughts(had: Thought) -> list[schemas.Thought]:
-    each = zip(had.clause.tolist(), had.feature.tolist(), had.bin.tolist(), _rounded(had.values), strict=True)
-    return [schemas.Thought(clause=c, feature=i, bin=j, values=values) for c, i, j, values in each]
+def _bits(goal: Task, table: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Which conditions hold, [states, clauses]: bit i is the clause's condition i."""
+    held = grids.met(table, positions)
+    conditions = [[goal.coordinates.index(name) for name, _ in clause] for clause in goal.conditions()]
+    return np.stack([held[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)], axis=1)
+
+
+def _violation(aim: Aim, episode: PlayedEpisode) -> str:
+    """What broke the plan, in words."""
+    if not episode.broken:
+        return ""
+    stage = episode.stages[-1]
+    entered = episode.broken == "entered"
+    return f"entered {aim.plan.stages[stage].avoid}" if entered else f"lost {aim.plan.kept[stage]}"
+
+
+def _thoughts(had: list[tuple[int, Thought]]) -> list[schemas.Thought]:
+    return [
+        schemas.Thought(stage=stage, clause=c, feature=i, bin=j, values=values)
+        for stage, each in had
+        for c, i, j, values in zip(*(leaf.tolist() for leaf in each[:3]), _rounded(each.values), strict=True)
+    ]
 
 
 def _rounded(values: Any) -> list:

@@ -44,10 +44,14 @@ def reached(goal: AnyGrid, f: Float[Array, " k"]) -> Bool[Array, ""]:
     return jnp.take_along_axis(jnp.asarray(goal.table), index[None, :, None], axis=2)[:, :, 0].all(axis=1).any()
 
 
+def bin_index(f: Float[np.ndarray, "*n"], bins: int) -> Int[np.ndarray, "*n"]:
+    """The bin that each feature lies in: `goals.bins.bin_index` to the bit, but nothing is compiled."""
+    return np.clip(np.floor(f.astype(np.float32) * np.float32(bins)).astype(np.int32), 0, bins - 1)
+
+
 def met(table: Bool[np.ndarray, "c k b"], places: Float[np.ndarray, "n k"]) -> Bool[np.ndarray, "n c k"]:
     """Which conditions hold in each of n states: `goals.tasks.met` to the bit, but nothing is compiled."""
-    bins = table.shape[-1]
-    index = np.clip(np.floor(places.astype(np.float32) * np.float32(bins)).astype(np.int32), 0, bins - 1)
+    index = bin_index(places, table.shape[-1])
     return np.take_along_axis(table[None], index[:, None, :, None], axis=3)[..., 0]
 
 

@@ -1,4 +1,4 @@
-"""Goal, start and seed → an episode with everything there is to show of it."""
+"""Goal or plan, start and seed → an episode with everything there is to show of it."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -7,16 +7,21 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt
 
+from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, Task
 from cumulant.goals.weights import padded
+from cumulant.goals.words import LanguageError
 from cumulant.transfer.audit import PsiAt, psi_at
-from cumulant.transfer.gpi import Thought
+from cumulant.transfer.gpi import Thought, doubt
 from cumulant.transfer.library import Library
-from cumulant.web import compiled, grids
+from cumulant.web import compiled, grids, runs
+from cumulant.web.compiled import MAX_STAGES
+from cumulant.web.courses import Broken, Regions, Standing, Tables, as_felt, regions_of
 from cumulant.web.grids import on_any_grid
-from cumulant.worlds.episodes import PolicyMaker, episode_keys, random_policy
+from cumulant.web.runs import Course, Run
+from cumulant.worlds.episodes import PolicyMaker, random_policy
 from cumulant.worlds.films import Film, gif
 from cumulant.worlds.protocol import Arena, World
 from cumulant.worlds.shipped import oracle_of
@@ -24,27 +29,36 @@ from cumulant.worlds.shipped import oracle_of
 Method = Literal["committed", "plain", "oracle", "random"]
 METHODS: tuple[Method, ...] = ("committed", "plain", "oracle", "random")
 BATCH = 25  # episodes of `outcomes`
-BUDGETS = (250, 500, 1000, 2000, 4000)  # labelled steps after which w is regressed; each divides the last
-_CLAUSES = (8, MAX_CLAUSES)  # the sizes that goals are padded to, so that two programs serve all goals
+BUDGETS = (250, 500, 1000, 2000)  # labelled steps after which the page shows what was learnt
+_CLAUSES = (8, MAX_CLAUSES)  # the sizes that goals are padded to, so that two programs serve all goals and plans
+
+Guides = tuple[Shaped[np.ndarray, "s ..."], ...]  # what a player goes by, stage by stage
 
 
 class Aim(NamedTuple):
-    """A goal made ready: what to act on, and what counts as reaching it."""
+    """A goal or a plan made ready: what to act on, stage by stage, and what counts as reaching it."""
 
-    task: Task
-    weights: Float[np.ndarray, "c d m"]
-    table: Bool[np.ndarray, "own k b"]  # of the goal's own clauses
+    plan: Plan
+    weights: Float[np.ndarray, "s c d m"]
+    avoid: Float[np.ndarray, "s f d m"]  # f = c, or 0 where no stage avoids anything
+    regions: Regions
+
+    @property
+    def task(self) -> Task | None:
+        """The plain goal that it is, if it is one."""
+        return self.plan.task
 
 
 class Episode(NamedTuple):
-    """One episode until its goal or the time limit: t steps, t + 1 states. Thoughts are None where nobody thinks."""
+    """One episode until its goal, its failure or the time limit: t steps, t + 1 states."""
 
     positions: Float[np.ndarray, "states k"]
     bins: Int[np.ndarray, "states d"]  # where φ is 1
-    met: Bool[np.ndarray, "states c k"]  # which conditions of the goal hold
+    stages: list[int]  # of the states: the current one; the number of stages where all are reached
     actions: Int[np.ndarray, " t"]
-    thoughts: Thought | None  # leading axis t
+    thoughts: list[tuple[int, Thought]] | None  # one after the other, with the stage in mind; None where nobody thinks
     success: bool
+    broken: Broken  # how a plan failed
 
 
 class Lesson(NamedTuple):
@@ -53,6 +67,8 @@ class Lesson(NamedTuple):
     steps: int
     rewarded: int
     weights: Float[np.ndarray, "d m"]
+    boxes: int  # as how many conjunctions the reward is read
+    sure: float  # the probability of that
 
 
 class NotForThePage(ValueError):
@@ -74,22 +90,31 @@ class Player:
     def warm_ups(self) -> Iterator[Callable[[], Any]]:
         """What to call once so that nobody waits for a compiler later; the first is all that a first episode needs."""
         few = self.aim(f"{self.world.objects[0]} left")
-        many = few._replace(weights=np.asarray(padded(jnp.asarray(few.weights), MAX_CLAUSES)))
-        here = self.start(0)
-        yield lambda: (self.episode(few, 0, None, "committed"), self.step(few, here, 0))
+        more = ((0, 0), (0, MAX_CLAUSES - few.weights.shape[1]), (0, 0), (0, 0))
+        many = few._replace(weights=np.pad(few.weights, more, constant_values=-1))
+        here, away = self.start(0), np.full(len(self.world.feature_names), 0.9, np.float32)  # nothing is reached yet
+        yield lambda: (self.episode(few, 0, away, "committed"), self.step(few, here, 0))
         yield lambda: self.psi(here, 0)
+        yield partial(self.episode, self._careful(few), 0, away, "committed")
         for method in METHODS[1:]:
-            yield partial(self.episode, few, 0, None, method)
+            yield partial(self.episode, few, 0, away, method)
         for method in METHODS:
             yield partial(self.outcomes, few, 0, method)
-        yield lambda: self.teach(self.aim(f"{self.world.objects[0]} x 1/6"), 0)
+        yield partial(self.outcomes, self._careful(few), 0, "committed")
+        yield lambda: self.teach(self.library.task(f"{self.world.objects[0]} x 1/6"), 0)
         yield lambda: self.film("", self.episode(few, 0, None, "committed"))
         for method in METHODS[:2]:
-            yield partial(self.episode, many, 0, None, method)
+            yield partial(self.episode, many, 0, away, method)
             yield partial(self.outcomes, many, 0, method)
+        yield partial(self.episode, self._careful(many), 0, away, "committed")
+        yield partial(self.outcomes, self._careful(many), 0, "committed")
         for aim in self._oracles_aims():
-            yield partial(self.episode, aim, 0, None, "oracle")
+            yield partial(self.episode, aim, 0, away, "oracle")
             yield partial(self.outcomes, aim, 0, "oracle")
+
+    def _careful(self, aim: Aim) -> Aim:
+        """The same goal, acted on by the program that heeds what to avoid."""
+        return aim._replace(avoid=np.full_like(aim.weights, -1))
 
     def _oracles_aims(self) -> list[Aim]:
         """A goal for each of the few grids that the oracle has a program for."""
@@ -97,65 +122,115 @@ class Player:
         for bins in range(2, MAX_BINS + 1):
             aim = self.aim(f"{self.world.objects[0]} x 1/{bins}")
             try:
-                aims.setdefault(self.actor("oracle", aim).guide.shape[-1], aim)
+                aims.setdefault(self.guides("oracle", aim)[0].shape[-1], aim)
             except ValueError:  # too fine for it, or there is none
                 break
         return list(aims.values())
 
     def aim(self, phrase: str, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
-        """The goal that a phrase means; learnt weights may take the place of the phrase's own."""
-        task = self.library.task(phrase)
-        size = next(size for size in _CLAUSES if size >= len(task.clauses))
-        if w is None:
-            own = compiled.weights_of(on_any_grid(task), self.library.config.bins, self.library.grounding)
-        else:
-            own = padded(jnp.asarray(w), size)
-        return Aim(task, np.asarray(own)[:size], task.table())
+        """What a phrase asks for; learnt weights may take the place of a plain goal's own."""
+        plan = self.library.plan(phrase)
+        if len(plan.stages) > MAX_STAGES:
+            raise LanguageError(f"the page plays plans of up to {MAX_STAGES} stages, and this has {len(plan.stages)}")
+        if w is not None and plan.task is None:
+            raise LanguageError("weights take the place of a plain goal's, and this phrase is a plan")
+        avoided = [stage.avoid for stage in plan.stages]
+        most = max(len(task.clauses) for task in (*plan.goals, *avoided) if task)
+        size = next(size for size in _CLAUSES if size >= most)
+        goals = [self._weights(goal, size) for goal in plan.goals]
+        if w is not None:
+            goals = [np.asarray(padded(jnp.asarray(w), size))]
+        avoid = [self._weights(task, size if any(avoided) else 0) for task in avoided]
+        return Aim(plan, np.stack(goals), np.stack(avoid), regions_of(plan))
+
+    def _weights(self, task: Task | None, size: int) -> Float[np.ndarray, "c d m"]:
+        """A task's clauses as weights, padded; of none, clauses that never hold."""
+        config, grounding = self.library.config, self.library.grounding
+        if task is None:
+            return np.full((size, len(self.library.feature_names), config.bins), -1, np.float32)
+        return np.asarray(compiled.weights_of(on_any_grid(task), config.bins, grounding))[:size]
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
         """Where the episode of a seed begins."""
-        return np.asarray(compiled.begin(self.world, np.asarray(seed, np.uint32))[0])
+        return np.asarray(compiled.begin(self.world, _seeds(seed, 1))[0])[0]
 
-    def episode(self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method) -> Episode:
-        """The episode of a seed, or with the seed's chance from another start."""
-        first, key = compiled.begin(self.world, np.asarray(seed, np.uint32))
-        first = first if start is None else jnp.asarray(start)
-        features, actor = self.library.features, self.actor(method, aim)
-        played = compiled.play_one(self.world, features, actor, first, key, self.library.config.bins)
-        positions, bins, actions, thoughts = jax.device_get(played)
-        holds = grids.met(aim.table, positions)
-        success, steps = _ending(_reached(holds))
-        actions, thoughts = jax.tree.map(lambda leaf: leaf[:steps], (actions, thoughts))
-        return Episode(positions[: steps + 1], bins[: steps + 1], holds[: steps + 1], actions, thoughts, success)
+    def episode(
+        self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method, stage: int = 0
+    ) -> Episode:
+        """The episode of a seed, or with the seed's chance from another start, or a later stage."""
+        own, keys = compiled.begin(self.world, _seeds(seed, 1))
+        first = np.asarray(own) if start is None else start[None]
+        (run,) = self._runs(aim, method, first, keys, stage, thinking=True)
+        thinks = method in ("committed", "plain")
+        return Episode(
+            np.concatenate(run.places),
+            grids.bin_index(np.concatenate(run.features), self.library.config.bins),
+            run.stages,
+            np.concatenate([np.zeros(0, np.int32), *run.actions]),
+            run.thoughts if thinks else None,
+            run.success,
+            run.broken,
+        )
 
-    def step(self, aim: Aim, position: Float[np.ndarray, " k"], action: int) -> Episode:
-        """One action of somebody else's: an episode of one step."""
-        now, bins = jnp.asarray(position), self.library.config.bins
-        taken = compiled.step_once(self.world, self.library.features, now, jnp.int32(action), bins)
-        following, where = jax.device_get(taken)
+    def step(self, aim: Aim, position: Float[np.ndarray, " k"], action: int, stage: int = 0) -> Episode:
+        """One action of somebody else's in a stage of a plan: an episode of one step."""
+        taken = compiled.step_once(self.world, self.library.features, jnp.asarray(position), jnp.int32(action))
+        following, seen = jax.device_get(taken)
         positions = np.stack([position, following])
-        holds = grids.met(aim.table, positions)
-        return Episode(positions, where, holds, np.array([action]), None, bool(_reached(holds)[1]))
+        holding = aim.regions.holding(positions)
+        before = Standing(stage, bool(holding.avoid[0, stage]))
+        after = aim.regions.follow(before, holding.at(1))
+        success = after.stage >= len(aim.plan.stages)
+        stages = [before.stage, after.stage]
+        return Episode(
+            positions,
+            grids.bin_index(seen, self.library.config.bins),
+            stages,
+            np.array([action]),
+            None,
+            success,
+            after.broken,
+        )
 
     def outcomes(self, aim: Aim, seed: int, method: Method) -> tuple[list[bool], list[int]]:
         """Success and steps of the episodes of BATCH seeds from `seed` on."""
-        positions = compiled.places_of_many(self.actor(method, aim), episode_keys(seed, BATCH))
-        reached = _reached(grids.met(aim.table, np.asarray(positions).reshape(-1, positions.shape[-1])))
-        endings = [_ending(row) for row in reached.reshape(BATCH, -1)]
-        return [success for success, _ in endings], [steps for _, steps in endings]
+        places, keys = compiled.begin(self.world, _seeds(seed, BATCH))
+        played = self._runs(aim, method, np.asarray(places), keys)
+        return [run.success for run in played], [run.steps for run in played]
 
-    def teach(self, aim: Aim, seed: int) -> list[Lesson]:
+    def _runs(
+        self,
+        aim: Aim,
+        method: Method,
+        places: Float[np.ndarray, "n k"],
+        keys: Key[Array, " n"],
+        stage: int = 0,
+        thinking: bool = False,
+    ) -> list[Run]:
+        guides = self.guides(method, aim)
+        course = Course(aim.regions, *self._view(method, aim))
+        features, actor = self.library.features, partial(self.actor, method, guides)
+        return runs.play(self.world, features, actor, course, places, keys, stage, thinking)
+
+    def _view(self, method: Method, aim: Aim) -> tuple[Tables, float]:
+        """In what terms a player sees that a stage is reached, and how far off it may be."""
+        if aim.task is not None or method == "random":  # one stage, or none in mind
+            return (), 0.0
+        if method == "oracle":
+            return aim.regions.goal, 0.0
+        bins, grounding = self.library.config.bins, self.library.grounding
+        return tuple(as_felt(goal, bins, grounding) for goal in aim.plan.goals), doubt(self.library.features, bins)
+
+    def teach(self, task: Task, seed: int) -> list[Lesson]:
         """Weights from reward alone: 1 where the goal holds. What the words say is not told."""
         bins = self.library.config.bins
         key = jax.random.fold_in(jax.random.key(seed), 0)  # as `cumulant solve --reward` learns
-        labelled = compiled.collect(self.world, self.library.gpi(), on_any_grid(aim.task), key, bins, BUDGETS[-1])
-        lessons = []
-        for steps in BUDGETS:
-            times = BUDGETS[-1] // steps  # steps seen again and again tell no more, and one program fits them all
-            repeated = jax.tree.map(lambda leaf, n=steps, t=times: jnp.concatenate([leaf[:n]] * t), labelled)
-            found = int(labelled.reward[:steps].sum())
-            lessons.append(Lesson(steps, found, np.asarray(compiled.fit(repeated, bins))))
-        return lessons
+        taught = compiled.teach(self.world, self.library.gpi(), on_any_grid(task), key, bins, BUDGETS)
+        labelled, beliefs = jax.device_get(taught)
+        return [
+            Lesson(steps, int(labelled.reward[:steps].sum()), w, int(boxes), float(sure))
+            for steps, w, boxes, sure in zip(BUDGETS, *beliefs[:3], strict=True)
+        ]
 
     def psi(self, position: Float[np.ndarray, " k"], action: int) -> PsiAt:
         """Ψ as learnt, as the Lemma has it, and as it comes out when every policy is played from here."""
@@ -164,49 +239,51 @@ class Player:
         return jax.device_get(psi_at(self.world, self.library.gpi(), state, jnp.int32(action), gamma))
 
     def film(self, caption: str, episode: Episode) -> bytes:
-        """An episode as a GIF."""
-        length = self.world.max_steps + 1
-        padded = np.pad(episode.positions, ((0, length - len(episode.positions)), (0, 0)), mode="edge")
-        frames = np.asarray(compiled.frames_of(self.world, jnp.asarray(padded)))[: len(episode.positions)]
-        return gif([Film(caption, frames, episode.success)])
+        """An episode as a GIF; of a long one, every second state, or every third, and so on."""
+        most = self.world.max_steps + 1
+        every = -(-len(episode.positions) // most)
+        shown = episode.positions[::-every][::-1]  # the last one is among them
+        padded = np.pad(shown, ((0, most - len(shown)), (0, 0)), mode="edge")
+        frames = np.asarray(compiled.frames_of(self.world, jnp.asarray(padded)))[: len(shown)]
+        return gif([Film(caption, frames, episode.success, every, (len(episode.positions) - 1) % every)])
 
-    def actor(self, method: Method, aim: Aim) -> compiled.Actor:
-        """Who plays. The oracle reads the coordinates, whatever the library's features are made from.
-
-        ValueError where there is no oracle, or the goal is too fine for it.
-        """
+    def guides(self, method: Method, aim: Aim) -> Guides:
+        """What a player goes by, stage by stage. ValueError where there is no oracle, or a goal is too fine for it."""
         if method == "oracle":
             if self._oracle is None:
                 raise ValueError("this world has no oracle")
-            return compiled.Actor(*self._oracle, _finest(*self._oracle, aim.task.table(MAX_CLAUSES)))
+            return (np.stack([_finest(*self._oracle, goal.table(MAX_CLAUSES)) for goal in aim.plan.goals]),)
         if method == "random":
-            return compiled.Actor(self.world, random_policy, jnp.zeros((1, 1, 1), bool))
-        return compiled.Actor(self.world, self.library.gpi(method == "committed"), jnp.asarray(aim.weights))
+            return (np.zeros((len(aim.plan.stages), 1, 1, 1), bool),)
+        return (aim.weights, aim.avoid) if method == "committed" else (aim.weights,)  # plain GPI takes no heed
+
+    def actor(self, method: Method, guides: Guides, stages: Int[np.ndarray, " n"]) -> compiled.Actor:
+        """Who plays n episodes, each in a stage. The oracle reads the coordinates, whatever the library's features."""
+        own = tuple(guide[stages] for guide in guides)
+        if method == "oracle" and self._oracle is not None:
+            return compiled.Actor(*self._oracle, own)
+        if method == "random":
+            return compiled.Actor(self.world, random_policy, own)
+        return compiled.Actor(self.world, self.library.gpi(method == "committed"), own)
 
 
-def _finest(world: World, oracle: PolicyMaker, table: Bool[np.ndarray, "c k b"]) -> Bool[Array, "c k n"]:
+def _finest(world: World, oracle: PolicyMaker, table: Bool[np.ndarray, "c k b"]) -> Bool[np.ndarray, "c k n"]:
     """The goal on the finest grid that the oracle can aim at, of those with twice as many bins, and twice, and so on.
 
     It acts as before, and its programs, which are one for each number of bins, are half as many. ValueError if even the
     goal's own grid is too fine.
     """
-    finest = jax.device_put(table)  # which, unlike `jnp.asarray`, compiles nothing for a new shape
-    oracle(world, finest)
+    oracle(world, jax.device_put(table))  # which, unlike `jnp.asarray`, compiles nothing for a new shape
     while 2 * table.shape[-1] <= MAX_BINS:
-        table = grids.halved(table)
-        finer = jax.device_put(table)
+        finer = grids.halved(table)
         try:
-            oracle(world, finer)
+            oracle(world, jax.device_put(finer))
         except ValueError:
             break
-        finest = finer
-    return finest
+        table = finer
+    return table
 
 
-def _reached(holds: Bool[np.ndarray, "states c k"]) -> Bool[np.ndarray, " states"]:
-    return np.any(np.all(holds, axis=2), axis=1)
-
-
-def _ending(reached: Bool[np.ndarray, " states"]) -> tuple[bool, int]:
-    """Whether an episode was a success, and its steps."""
-    return (True, int(reached.argmax())) if reached.any() else (False, len(reached) - 1)
+def _seeds(first: int, number: int) -> UInt[np.ndarray, " n"]:
+    """So many seeds from the first on; after the largest comes 0."""
+    return np.uint32(first) + np.arange(number, dtype=np.uint32)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cumulant.web.compiled import MAX_STAGES
 from cumulant.web.player import Method
 
 # Strict numbers: JSON's `true` is no 1, nor is "1".
@@ -16,7 +17,10 @@ Positions = Annotated[
     Field(max_length=20, description="agent x, agent y, then each object's: the arena is [0, 1]², y upwards."),
 ]
 # No length of its own: the language says how much it reads, and the guard how long a request may be.
-Phrase = Annotated[str, Field(examples=["square top left and circle right", "square x 1,2/6 y 6/6"])]
+Phrase = Annotated[str, Field(examples=["square top left and circle right", "square left then agent top"])]
+StageNumber = Annotated[
+    int, Field(strict=True, ge=0, lt=MAX_STAGES, description="Of a plan, counted from 0: the stage to begin with.")
+]
 Weight = Annotated[float, Field(strict=True, ge=-10, le=10)]
 Row = Annotated[list[Weight], Field(max_length=99)]
 
@@ -28,17 +32,18 @@ class Message(BaseModel):
 
 
 class Goal(Message):
-    """A goal in words; `weights` [d, m], learnt from reward, take the place of those that the words mean."""
+    """A goal or a plan in words; `weights` [d, m], learnt from reward, take the place of those that a goal means."""
 
     phrase: Phrase
     weights: Annotated[list[Row], Field(max_length=99)] | None = None
 
 
 class EpisodeRequest(Goal):
-    """Which episode: a goal, a seed, perhaps a start of one's own, and who acts."""
+    """Which episode: a goal, a seed, perhaps a start of one's own or a later stage, and who acts."""
 
     seed: Seed = 0
     start: Positions | None = None
+    stage: StageNumber = 0
     method: Method = "committed"
 
 
@@ -54,6 +59,7 @@ class StepRequest(Goal):
 
     positions: Positions
     action: Action
+    stage: StageNumber = 0
 
 
 class TeachRequest(Message):
@@ -79,18 +85,30 @@ class Condition(Message):
     words: str
 
 
-class Parsed(Message):
-    """How a phrase was understood: any one clause, with all its conditions."""
+class Stage(Message):
+    """A stage of a plan. It is reached in any one clause, with all its conditions; nor may any clause of `avoid` hold.
+
+    What earlier stages keep, and that nothing avoided holds, is among the conditions.
+    """
 
     canonical: str
-    bins: int
     clauses: list[list[Condition]]
+    avoid: list[list[Condition]]
     weights: list[list[list[float]]]  # [clauses, d, m]
 
 
-class Thought(Message):
-    """Why GPI took an action: the policy that it followed, and what every policy [d, m] is worth."""
+class Parsed(Message):
+    """How a phrase was understood: one stage after the other. A plain goal has one."""
 
+    canonical: str
+    bins: int
+    stages: list[Stage]
+
+
+class Thought(Message):
+    """Why GPI took an action: the stage and its policy that it followed, and what every policy [d, m] is worth."""
+
+    stage: int
     clause: int
     feature: int
     bin: int
@@ -98,14 +116,16 @@ class Thought(Message):
 
 
 class Episode(Message):
-    """t steps, from t + 1 states. Bit i of `met` says of each clause whether its condition i holds."""
+    """t steps, from t + 1 states. Bit i of `met` says of each clause of the stage whether its condition i holds."""
 
     positions: list[list[float]]  # [t + 1, k]
     bins: list[list[int]]  # [t + 1, d]: where φ is 1
-    met: list[list[int]]  # [t + 1, clauses]
+    stages: list[int]  # [t + 1]: the current one; the number of stages where all are reached
+    met: list[list[int]]  # [t + 1, clauses of the current stage, or of the last]
     actions: list[int]
     thoughts: list[Thought] | None  # none of those who do not weigh policies
     success: bool
+    violation: str  # what broke a plan, in words; empty if nothing did
 
 
 class Outcomes(Message):
@@ -121,10 +141,12 @@ class Lesson(Message):
     steps: int
     rewarded: int
     weights: list[list[float]]
+    model: str
+    sure: float
 
 
 class Lessons(Message):
-    """w as it was regressed from more and more steps."""
+    """What was learnt from more and more steps."""
 
     lessons: list[Lesson]
 

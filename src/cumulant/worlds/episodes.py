@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.goals import plans
 from cumulant.goals.plans import Plan, PlanTable, Progress
+from cumulant.goals.rewards import RewardTable, value
 from cumulant.goals.tasks import Task, reached
 from cumulant.worlds.protocol import Goal, World, render
 
@@ -249,8 +250,10 @@ def aim_of(world: World, table: Bool[Array, "c k m"] | PlanTable) -> Goal | Cour
     return plan_course(world, table) if isinstance(table, PlanTable) else goal_of(world, table)
 
 
-def reward_of(world: World, table: Bool[Array, "c k m"]) -> Reward:
-    """1 where the task holds, 0 elsewhere."""
+def reward_of(world: World, table: Bool[Array, "c k m"] | RewardTable) -> Reward:
+    """A reward of the state: of a task's table, 1 where the task holds and 0 elsewhere."""
+    if isinstance(table, RewardTable):
+        return lambda state: value(table, world.features(state))
     return lambda state: reached(table, world.features(state)).astype(jnp.float32)
 
 
@@ -259,18 +262,6 @@ def attempt(
 ) -> Play:
     """One episode of the task or plan that the table describes, by the policy made from the guide."""
     return play(world, make_policy(world, guide), aim_of(world, table), key)
-
-
-@eqx.filter_jit
-def outcomes(
-    world: World,
-    make_policy: PolicyMaker,
-    tables: Bool[Array, "tasks c k m"] | PlanTable,
-    guides: PyTree[Shaped[Array, "tasks ..."]],
-    keys: Key[Array, "tasks episodes"],
-) -> tuple[Bool[Array, "tasks episodes"], Int[Array, "tasks episodes"]]:
-    """Success and steps of an episode for every task and key, all at once."""
-    return endings(world, make_policy, tables, guides, keys)[:2]
 
 
 @eqx.filter_jit

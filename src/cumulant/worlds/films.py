@@ -30,6 +30,8 @@ class Film(NamedTuple):
     caption: str
     frames: UInt8[np.ndarray, "t size size 3"]  # from the start until the goal was reached or time ran out
     success: bool
+    every: int = 1  # steps from one frame to the next
+    first: int = 0  # step of the first frame
 
 
 def first_interesting(
@@ -110,7 +112,8 @@ def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
         picture.paste(Image.fromarray(_with_thirds(film.frames[t])), (x, y))
         ended = t == len(film.frames) - 1
         verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
-        note, colour = (f"step {t}: {verdict}", colour) if ended else (f"step {t}", _QUIET)
+        step = film.first + t * film.every
+        note, colour = (f"step {step}: {verdict}", colour) if ended else (f"step {step}", _QUIET)
         draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
     return picture
 

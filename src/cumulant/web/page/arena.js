@@ -1,5 +1,6 @@
 // Draws states as the Python renderer does, and finds the sprite under a point. The arena is [0, 1]², y upwards.
 
+const HATCH = 0.035; // from one line to the next
 const EYE = [[1, "background"], [0.72, "agent"], [0.3, "background"]]; // share of the radius, colour
 
 /** Fit a canvas's pixels to its size on the screen; returns its side in pixels. */
@@ -9,8 +10,8 @@ export function fit(canvas) {
   return side;
 }
 
-/** Draw positions (x, y of each sprite), over the regions that a clause wants its sprites in. */
-export function draw(canvas, world, positions, clause = [], bins = world.bins) {
+/** Draw positions (x, y of each sprite), over where a clause wants its sprites and, hatched, what is to be avoided. */
+export function draw(canvas, world, positions, { clause = [], avoid = [], bins = world.bins } = {}) {
   const side = fit(canvas);
   const pen = canvas.getContext("2d");
   pen.setTransform(side, 0, 0, -side, 0, side); // from here on, in the arena's units
@@ -18,6 +19,7 @@ export function draw(canvas, world, positions, clause = [], bins = world.bins) {
   pen.fillRect(0, 0, 1, 1);
   drawLines(pen, bins);
   world.sprites.forEach((sprite) => drawWish(pen, sprite, clause, bins));
+  avoid.forEach((one) => world.sprites.forEach((sprite) => drawForbidden(pen, sprite, one, bins)));
   for (let i = world.sprites.length - 1; i > 0; i--) {
     drawObject(pen, world.sprites[i], world.half_extent, positions[2 * i], positions[2 * i + 1]);
   }
@@ -44,14 +46,39 @@ function drawLines(pen, bins) {
 }
 
 function drawWish(pen, sprite, clause, bins) {
-  const wishes = clause.filter((condition) => condition.sprite === sprite.name);
-  if (!wishes.length) return;
-  const everywhere = [...Array(bins).keys()];
-  const allowed = (axis) => wishes.find((wish) => wish.axis === axis)?.allowed ?? everywhere;
   pen.fillStyle = sprite.colour;
   pen.globalAlpha = 0.16;
-  for (const x of allowed("x")) for (const y of allowed("y")) pen.fillRect(x / bins, y / bins, 1 / bins, 1 / bins);
+  for (const [x, y] of cellsOf(sprite, clause, bins)) pen.fillRect(x / bins, y / bins, 1 / bins, 1 / bins);
   pen.globalAlpha = 1;
+}
+
+/** Hatch where a sprite must not go; if the clause names others, where it must not go while they are there. */
+function drawForbidden(pen, sprite, clause, bins) {
+  const cells = cellsOf(sprite, clause, bins);
+  if (!cells.length) return;
+  pen.save();
+  pen.beginPath();
+  for (const [x, y] of cells) pen.rect(x / bins, y / bins, 1 / bins, 1 / bins);
+  pen.clip();
+  pen.beginPath();
+  for (let at = 0; at < 2; at += HATCH) {
+    pen.moveTo(at - 1, 0);
+    pen.lineTo(at, 1);
+  }
+  pen.strokeStyle = sprite.colour;
+  pen.globalAlpha = 0.6;
+  pen.lineWidth = HATCH / 6;
+  pen.stroke();
+  pen.restore();
+}
+
+/** The cells that a clause allows a sprite; none, if it says nothing of the sprite. */
+function cellsOf(sprite, clause, bins) {
+  const wishes = clause.filter((condition) => condition.sprite === sprite.name);
+  if (!wishes.length) return [];
+  const everywhere = [...Array(bins).keys()];
+  const allowed = (axis) => wishes.find((wish) => wish.axis === axis)?.allowed ?? everywhere;
+  return allowed("x").flatMap((x) => allowed("y").map((y) => [x, y]));
 }
 
 function drawObject(pen, sprite, extent, x, y) {

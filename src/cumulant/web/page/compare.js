@@ -4,6 +4,7 @@ import { call } from "./api.js";
 import { draw } from "./arena.js";
 import { element } from "./mind.js";
 import { Player } from "./player.js";
+import { wishOf } from "./stages.js";
 
 const METHODS = {
   committed: "Committed GPI",
@@ -32,16 +33,16 @@ export class Compare {
     this.stop();
     this.goal = goal;
     Object.values(this.panels).forEach((one) => {
-      one.shown = positions;
+      [one.shown, one.stage] = [positions, 0];
       [one.verdict.textContent, one.bar.value, one.note.textContent] = ["", 0, "not played yet"];
     });
     this.redraw();
   }
 
   redraw() {
-    const { clauses, bins } = this.goal ?? { clauses: [] };
-    const wish = clauses.length === 1 ? clauses[0] : [];
-    Object.values(this.panels).forEach((one) => one.shown && draw(one.canvas, this.world, one.shown, wish, bins));
+    for (const one of Object.values(this.panels)) {
+      if (one.shown) draw(one.canvas, this.world, one.shown, wishOf(this.goal, one.stage));
+    }
   }
 
   async start(request, speed) {
@@ -69,12 +70,12 @@ export class Compare {
     try {
       const episode = await call("episode", request);
       if (run !== this.run) return;
-      const show = (positions) => {
-        one.shown = positions;
+      const show = (positions, t) => {
+        [one.shown, one.stage] = [positions, episode.stages[t]];
         this.redraw();
       };
       one.player = new Player(show, (player) => {
-        const end = episode.success ? `solved in ${player.last} steps` : "not solved";
+        const end = episode.success ? `solved in ${player.last} steps` : episode.violation || "not solved";
         one.verdict.textContent = player.ended ? end : `step ${player.t} of ${player.last}`;
         one.verdict.className = player.ended ? (episode.success ? "good" : "bad") : "";
       });

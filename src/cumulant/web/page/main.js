@@ -9,6 +9,7 @@ import { described, element, Grid, showClauses } from "./mind.js";
 import { Player } from "./player.js";
 import { problem } from "./problem.js";
 import { PsiView } from "./psi.js";
+import { showStages, wishOf } from "./stages.js";
 import { tabs } from "./tabs.js";
 import { Teach } from "./teach.js";
 
@@ -17,14 +18,15 @@ const EXAMPLES = [
   "get the circle to the middle",
   "agent left or square bottom",
   "not (square left or circle top)",
+  "keep square left then agent right without agent middle centre",
 ];
 const $ = (id) => document.getElementById(id);
 const world = await fetchWorld().catch((error) => {
   problem($("problem"), error);
   throw error;
 });
-const asked = link.read(); // phrase, seed, start, weights: all that an episode depends on
-let goal = { clauses: [], bins: world.bins, weights: [] };
+const asked = link.read(); // phrase, seed, start, stage, weights: all that an episode depends on
+let goal = { stages: [{ clauses: [], avoid: [], weights: [] }], bins: world.bins };
 let episode = null;
 let steps = 0; // a person's own, since taking over
 let latest = 0; // a newer question makes older answers void
@@ -57,30 +59,32 @@ async function act() {
 function ask(phrase, weights = null) {
   $("phrase").value = phrase;
   if (episode && player.t > 0) asked.start = player.positions;
-  Object.assign(asked, { phrase, weights });
+  Object.assign(asked, { phrase, weights, stage: 0 });
   return act();
 }
 
 /** A person's action, in place of the agent's. */
 async function take(action) {
-  if (take.busy || !episode) return;
+  if (take.busy || !episode || (steps && episode.violation)) return;
   take.busy = true;
   player.pause();
   const { phrase, weights } = asked;
-  const taken = await call("step", { phrase, weights, positions: player.positions, action }).catch(() => null);
+  const request = { phrase, weights, positions: player.positions, action, stage: stageAt(player.t) };
+  const taken = await call("step", request).catch(() => null);
   take.busy = false;
   if (!taken) return;
   latest++;
   steps++;
-  episode = { ...taken, positions: [taken.positions[1]], bins: [taken.bins[1]], met: [taken.met[1]] };
+  const after = ["positions", "bins", "stages", "met"].map((name) => [name, [taken[name][1]]]);
+  episode = { ...taken, ...Object.fromEntries(after) };
   $("hand").hidden = false;
   player.load(episode.positions, false);
 }
 
-/** Let the agent go on from here. */
+/** Let the agent go on from here; with a plan that is broken, from its first stage. */
 function hand() {
   if (!steps) return;
-  asked.start = player.positions;
+  Object.assign(asked, { start: player.positions, stage: episode.violation ? 0 : stageAt(player.t) });
   $("arena").focus();
   act();
 }
@@ -93,9 +97,18 @@ function thought(t) {
   return episode?.thoughts?.[Math.min(t, episode.thoughts.length - 1)] ?? null;
 }
 
+/** The current stage, or the last if all are reached. */
+function stageAt(t) {
+  return Math.min(episode.stages[t], goal.stages.length - 1);
+}
+
 function show(positions, t) {
-  const only = goal.clauses.length === 1 ? 0 : thought(t)?.clause;
-  draw($("arena"), world, positions, goal.clauses[only], goal.bins);
+  draw($("arena"), world, positions, wishOf(goal, stageAt(t), pursued(thought(t), t)));
+}
+
+/** The clause that is in mind, if the agent has the current stage in mind. */
+function pursued(mind, t) {
+  return mind?.stage === stageAt(t) ? mind.clause : undefined;
 }
 
 function changed({ t, last, ended, playing }) {
@@ -106,8 +119,12 @@ function changed({ t, last, ended, playing }) {
   $("clock").textContent = steps ? `your step ${steps}` : `step ${t} of ${last}`;
   $("play").textContent = playing ? "Pause" : "Play";
   $("step").disabled = ended;
-  showClauses($("clauses"), world, goal.clauses, episode.met[t], now?.clause);
-  grid.show({ bins: episode.bins[t], weights: goal.weights[mind?.clause ?? 0], thought: now });
+  const stage = goal.stages[stageAt(t)];
+  const { weights } = goal.stages[mind?.stage ?? stageAt(t)];
+  showStages($("stages"), goal.stages, episode.stages[t], ended ? episode.violation : "");
+  $("goal-title").textContent = goal.stages.length > 1 ? `The goal of stage ${stageAt(t) + 1}` : "The goal";
+  showClauses($("clauses"), world, stage.clauses, episode.met[t], pursued(now, t));
+  grid.show({ bins: episode.bins[t], weights: weights[mind?.clause ?? 0], thought: now });
   $("following").replaceChildren(...following(now, t));
   verdict(ended);
   $("arena").ariaLabel = `World: ${world.sprites.map((sprite, i) => `${sprite.name} ${whereabouts(i, t)}`).join(", ")}`;
@@ -122,11 +139,13 @@ function following(mind, t) {
 }
 
 function verdict(ended) {
-  const text = steps
-    ? episode.success ? `You did it in ${steps} steps` : "You are playing"
-    : !ended ? "" : episode.success ? (player.last ? `Solved in ${player.last} steps` : "Already so") : `Not solved in ${player.last} steps`;
+  const { success, violation } = episode;
+  const alone = success ? `You did it in ${steps} steps` : violation ? `You ${violation}` : "You are playing";
+  const solved = player.last ? `Solved in ${player.last} steps` : "Already so";
+  const watched = success ? solved : violation ? `Failed: ${violation}` : `Not solved in ${player.last} steps`;
+  const text = steps ? alone : ended ? watched : "";
   if ($("verdict").textContent !== text) $("verdict").textContent = text;
-  $("verdict").className = `verdict ${episode.success ? "good" : steps ? "" : "bad"}`;
+  $("verdict").className = `verdict ${success ? "good" : steps && !violation ? "" : "bad"}`;
 }
 
 function whereabouts(sprite, t) {
@@ -178,10 +197,14 @@ $("play").onclick = () => (player.playing ? player.pause() : player.play());
 $("step").onclick = () => (player.pause(), player.seek(player.t + 1));
 $("replay").onclick = () => (player.seek(0), player.play());
 $("dice").onclick = () => {
-  Object.assign(asked, { seed: random(), start: null });
+  Object.assign(asked, { seed: random(), start: null, stage: 0 });
   act();
 };
-$("time").oninput = () => (player.pause(), player.seek(Number($("time").value)));
+$("time").oninput = () => {
+  const t = Number($("time").value); // before pausing, which shows where it pauses
+  player.pause();
+  player.seek(t);
+};
 $("speed").oninput = () => (player.speed = Number($("speed").value));
 $("share").onclick = share;
 $("gif").onclick = saveGif;
@@ -195,7 +218,7 @@ dragging($("arena"), world, {
   peek: () => player.positions,
   grab: () => (player.pause(), player.positions),
   drop: (positions) => {
-    asked.start = positions;
+    Object.assign(asked, { start: positions, stage: 0 });
     act();
   },
 });

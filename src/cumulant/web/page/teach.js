@@ -41,8 +41,9 @@ export class Teach {
   /** Learn w from rewards; returns it, having shown how it came about. */
   async learn(seed) {
     const { lessons } = await call("teach", { phrase: this.phrase, seed });
-    for (const { steps, rewarded, weights } of lessons) {
-      this.lesson.textContent = `${steps} labelled steps, ${rewarded} of them rewarded`;
+    for (const { steps, rewarded, weights, model, sure } of lessons) {
+      const reading = rewarded ? `: a ${model}, ${Math.floor(100 * sure)} % sure` : "";
+      this.lesson.textContent = `${steps} labelled steps, ${rewarded} of them rewarded${reading}`;
       this.grid.show({ weights, numbers: weights });
       await new Promise((resolve) => setTimeout(resolve, PAUSE));
     }

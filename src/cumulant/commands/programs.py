@@ -1,0 +1,48 @@
+"""Compiled programs are kept in the user's cache folder: most of a short command is compiling, and the next has it."""
+
+import contextlib
+import os
+import warnings
+from pathlib import Path
+
+_WORTH_KEEPING = "0.3"  # seconds of compiling
+_MOST_BYTES = 2**29  # beyond which the oldest are removed
+_MOSTLY = 0.8  # of that: what then stays
+
+
+def keep_programs() -> None:
+    """Have JAX keep what it compiles, unless its own settings say where, or that it should not. Before it is imported.
+
+    Where nothing can be kept, nothing is, and nothing is said.
+    """
+    settings = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
+    if any(name in os.environ for name in settings):
+        return
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: there is no home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cumulant"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            return
+        _prune(folder)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", _WORTH_KEEPING)
+        # What a killed process half wrote, or a full disk has no room for, is compiled anew.
+        warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
+
+
+def forget_programs() -> None:
+    """Compile everything anew: for those who measure it. Before JAX is imported."""
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+
+
+def _prune(folder: Path) -> None:
+    """Remove the oldest programs, if there are too many."""
+    found = [(path.stat(), path) for path in folder.iterdir() if path.is_file()]
+    size = sum(about.st_size for about, _ in found)
+    if size <= _MOST_BYTES:
+        return
+    for about, path in sorted(found, key=lambda each: each[0].st_mtime):
+        path.unlink(missing_ok=True)
+        size -= about.st_size
+        if size <= _MOSTLY * _MOST_BYTES:
+            return

@@ -1,0 +1,50 @@
+"""What commands compile is kept for the next one."""
+
+import os
+
+import pytest
+
+from cumulant.commands import programs
+
+
+@pytest.fixture
+def environment(monkeypatch, tmp_path):
+    """As a user's: nobody has told JAX where to keep anything."""
+    for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    return os.environ
+
+
+def test_programs_are_kept_in_the_users_cache_folder(environment, tmp_path):
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    programs.keep_programs()
+    assert environment["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cumulant")
+    assert (tmp_path / "cumulant").is_dir()
+
+
+@pytest.mark.parametrize("said", ["JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"])
+def test_what_the_user_told_jax_stands(environment, tmp_path, said):
+    environment |= {said: "false", "XDG_CACHE_HOME": str(tmp_path)}
+    programs.keep_programs()
+    assert environment.get("JAX_COMPILATION_CACHE_DIR", "false") == "false"
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_nothing_can_be_kept_nothing_is(environment, tmp_path):
+    (tmp_path / "file").write_text("")
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "file")
+    programs.keep_programs()
+    assert "JAX_COMPILATION_CACHE_DIR" not in environment
+
+
+def test_the_oldest_programs_go_first(environment, tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "_MOST_BYTES", 50)
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    kept = tmp_path / "cumulant"
+    kept.mkdir()
+    for age in range(6):
+        (kept / f"{age}").write_bytes(b"x" * 10)
+        os.utime(kept / f"{age}", (1000 - age, 1000 - age))
+    programs.keep_programs()
+    assert sorted(path.name for path in kept.iterdir()) == ["0", "1", "2", "3"]
