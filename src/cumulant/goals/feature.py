@@ -1,0 +1,58 @@
+"""What a feature of a world is: its name, the thing it belongs to, its range and unit, and the words of its regions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+WORDS = {"x": ("left", "centre", "right"), "y": ("bottom", "middle", "top")}  # of coordinates
+OTHER_WORDS = ("low", "middle", "high")  # of all else
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One number of a world's state, described for people: `low` to `high`, in a unit, with words for its regions.
+
+    >>> Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm")).full_name
+    'room_temperature'
+    >>> Feature("x", of="square").regions
+    ('left', 'centre', 'right')
+    """
+
+    name: str  # "temperature", or the axis of a thing, "x"
+    of: str = ""  # the thing it belongs to, if the world has several
+    low: float = 0.0
+    high: float = 1.0
+    unit: str = ""
+    words: tuple[str, ...] = ()  # of its regions, equally wide, from low to high
+    resolution: float = 0.0  # how far off it may be, in its unit: what trembles by less has not changed
+
+    def __post_init__(self) -> None:
+        """Refuse a range that is none."""
+        if not self.low < self.high:
+            raise ValueError(f"{self.full_name}: low must lie below high, but they are {self.low} and {self.high}")
+        if not 0 <= self.resolution < self.high - self.low:
+            raise ValueError(f"{self.full_name}: a resolution lies between 0 and the range, but is {self.resolution}")
+        object.__setattr__(self, "words", tuple(self.words))
+
+    @property
+    def full_name(self) -> str:
+        """Unique in its world: `square_x`, `room_temperature`, or `dial` where it belongs to nothing."""
+        return f"{self.of}_{self.name}" if self.of else self.name
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The words of its regions: its own, or those that its axis has everywhere."""
+        return self.words or WORDS.get(self.name, OTHER_WORDS)
+
+
+def described(names: Iterable[str | Feature]) -> tuple[Feature, ...]:
+    """Features from descriptions or bare names: `square_x` is the x of the square, in [0, 1].
+
+    >>> described(("square_x", "dial"))[0]
+    Feature(name='x', of='square', low=0.0, high=1.0, unit='', words=(), resolution=0.0)
+    """
+    return tuple(each if isinstance(each, Feature) else Feature(*_split(each)) for each in names)
+
+
+def _split(name: str) -> tuple[str, str]:
+    thing, _, axis = name.rpartition("_")
+    return axis, thing
