@@ -78,7 +78,7 @@ def test_diayns_skills_are_told_apart_by_their_states_in_an_empty_world():
 
     learning = run(jax.random.key(0))
     held = learning.replay.rings
-    told = jax.vmap(learning.networks.told_apart)(held.next_f.reshape(-1, 2)).argmax(axis=1)
+    told = jax.vmap(learning.networks.told_apart)(held.next_x.reshape(-1, 2)).argmax(axis=1)
     right = float((told == held.skill.reshape(-1)).mean())
     assert right > 0.6  # chance is 0.25; and skills need a few steps to part
     # Over their successor features GPI solves what a skill does: be where it is.

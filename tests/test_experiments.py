@@ -31,7 +31,7 @@ from cumulant.experiments.parts import (
     run_part,
 )
 from cumulant.experiments.run_folders import Row, read_run
-from cumulant.features.coordinates import entangled_features
+from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
@@ -149,7 +149,7 @@ def test_the_recorded_measures_are_what_the_features_give():
 def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_learnt(tmp_path, monkeypatch):
     """But for learning and acting, which have tests of their own."""
     encoder, saved = colour_encoder(FRAMES), []
-    library = Library(FRAMES, TINY, make_network(TINY, len(ORDER), 8, jax.random.key(0)), encoder)
+    library = Library(FRAMES, TINY, make_network(TINY, Inputs(len(ORDER)), 8, jax.random.key(0)), encoder)
     for name, instead in {
         "represent": lambda world, settings, seed, report: encoder,
         "measure": partial(inspect.unwrap(measure), frames=200),  # unwrapped, it takes any features

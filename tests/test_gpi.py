@@ -12,8 +12,10 @@ from cumulant.features.coordinates import true_features
 from cumulant.goals.bins import phi
 from cumulant.goals.language import parse
 from cumulant.goals.weights import weights
-from cumulant.transfer.gpi import Gpi, at_worst, before, committed_gpi, doubt, first_of, gpe, plain_gpi
+from cumulant.transfer.commitment import before, committed_gpi, first_of
+from cumulant.transfer.gpi import Gpi, plain_gpi
 from cumulant.transfer.library import Library
+from cumulant.transfer.values import at_worst, doubt, gpe
 from cumulant.worlds.episodes import endings
 
 
@@ -129,7 +131,7 @@ def test_in_doubt_a_feature_is_where_it_is_worth_least(thousandths, w):
 
 @pytest.mark.parametrize("bins", [2, 3, 9, 30])
 def test_every_bin_has_a_place_without_doubt_however_coarse_the_features(bins):
-    f, resolution = jnp.linspace(0, 1, 1000), doubt(Beside(1 / 16), bins)
+    f, resolution = jnp.linspace(0, 1, 1000), doubt(1 / 16, bins)
     for j in range(bins):
         w = jnp.tile(jax.nn.one_hot(j, bins), (1000, 1))
         assert float((w * phi(at_worst(f, w, resolution), bins)).sum(axis=1).max()) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
-from cumulant.features.coordinates import true_features
+from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.learning import loss, make_network, own_value, start, train
 from cumulant.freeplay.networks import relations
 from cumulant.freeplay.settings import PRESETS, FreePlay
@@ -77,26 +77,28 @@ def test_gpi_reaches_every_corner(name, committed):
 @pytest.mark.parametrize("name", ["trunk_per_feature", "all_policies", "goal_conditioned"])
 def test_networks_give_every_policy_and_action(name, full):
     config = FreePlay(network=name, full_matrix=full, width=16, bins=5)
-    psi = jax.eval_shape(lambda key, f: make_network(config, 6, 8, key)(f), jax.random.key(0), jnp.full(6, 0.3))
+    psi = jax.eval_shape(lambda key, f: make_network(config, Inputs(6), 8, key)(f), jax.random.key(0), jnp.full(6, 0.3))
     assert psi.shape == ((6, 5, 6, 5, 8) if full else (6, 5, 5, 8))
 
 
 def test_different_seeds_give_different_networks():
-    first, second = (make_network(SMALL, 2, 5, jax.random.key(s)) for s in (0, 1))
+    first, second = (make_network(SMALL, Inputs(2), 5, jax.random.key(s)) for s in (0, 1))
     assert not eqx.tree_equal(first, second)
 
 
 def test_relations_are_features_and_differences():
-    np.testing.assert_allclose(relations(jnp.array([0.5, 0.7, 0.1])), [0, 0.4, -0.8, -0.2, 0.4, 0.6], atol=1e-6)
+    np.testing.assert_allclose(
+        relations(jnp.array([0.5, 0.7, 0.1]), Inputs(3)), [0, 0.4, -0.8, -0.2, 0.4, 0.6], atol=1e-6
+    )
 
 
 def test_the_acting_policy_alone_is_updated_where_asked():
     """The paper's rule leaves other policies' outputs without a gradient."""
     config = dataclasses.replace(SMALL, acting_policy_only=True)
-    network = make_network(config, 2, 5, jax.random.key(0))
+    network = make_network(config, Inputs(2), 5, jax.random.key(0))
     training = start(Sliders(), config, true_features, jax.random.key(0))
     batch = jax.tree.map(lambda leaf: leaf[0, :4], training.replay.rings)
-    batch = batch._replace(policy=jnp.array([[1, 2]] * 4), f=batch.f + 0.3, next_f=batch.next_f + 0.6)
+    batch = batch._replace(policy=jnp.array([[1, 2]] * 4), x=batch.x + 0.3, next_x=batch.next_x + 0.6)
     gradients = eqx.filter_jit(eqx.filter_grad(lambda n: loss(config, n, n, batch)))(network)
     gradient = gradients.trunks.head.value.bias.reshape(2, 4, 4)
     touched = np.abs(np.asarray(gradient)).sum(axis=2) > 0

@@ -12,7 +12,7 @@ import pytest
 
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from cumulant.commands.cli import main
-from cumulant.features.coordinates import feature_count
+from cumulant.features.coordinates import Inputs, feature_count
 from cumulant.features.encoder import Encoder, make_autoencoder
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network, start, train
@@ -39,7 +39,7 @@ def encoder():
 @pytest.fixture(scope="module")
 def library(encoder):
     """A network that has learnt nothing, for grounded latents."""
-    return Library(WORLD, TINY, make_network(TINY, 7, 8, jax.random.key(0)), encoder)
+    return Library(WORLD, TINY, make_network(TINY, Inputs(7), 8, jax.random.key(0)), encoder)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_free_play_reads_frames_alone(few):
 
 
 def test_labelled_steps_read_frames_and_the_given_rewards_alone(few):
-    skills, locked = Gpi(make_network(TINY, 5, 8, jax.random.key(0)), few, committed=False), Locked()
+    skills, locked = Gpi(make_network(TINY, Inputs(5), 8, jax.random.key(0)), few, committed=False), Locked()
     labelled = [
         jax.jit(lambda key, w=world, r=reward: collect(w, skills, 3, r, key, 500))(jax.random.key(1))
         for world, reward in (
@@ -165,7 +165,7 @@ def test_latents_are_called_what_they_are_grounded_to(library):
 
 
 def test_without_labels_words_mean_nothing(few):
-    deaf = Library(SMALL, TINY, make_network(TINY, 5, 8, jax.random.key(0)), few)
+    deaf = Library(SMALL, TINY, make_network(TINY, Inputs(5), 8, jax.random.key(0)), few)
     assert not deaf.knows_words
     assert deaf.feature_names == tuple(f"latent {i}" for i in range(5))
     with pytest.raises(ValueError, match="no labels say what goals mean"):
@@ -207,7 +207,7 @@ def test_the_page_shows_latents_and_drags_sprites(library):
 
 
 def test_a_library_without_words_refuses_them_in_one_line(unlearnt, tmp_path, capsys):
-    Library(SMALL, TINY, make_network(TINY, 5, 8, jax.random.key(0)), unlearnt).save(tmp_path)
+    Library(SMALL, TINY, make_network(TINY, Inputs(5), 8, jax.random.key(0)), unlearnt).save(tmp_path)
     out, sees = ["--out", str(tmp_path / "out")], ["--features", f"learnt:{tmp_path / 'encoder'}"]
     for args, message in [
         (["solve", "square left"], "give --reward"),

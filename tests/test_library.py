@@ -14,7 +14,7 @@ import safetensors.numpy
 import cumulant
 from conftest import Sliders
 from cumulant.commands.cli import main
-from cumulant.features.coordinates import entangled_features, true_features
+from cumulant.features.coordinates import Inputs, entangled_features, true_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage, suite
@@ -33,7 +33,7 @@ def shipped():
 @pytest.fixture
 def small(tmp_path):
     config = FreePlay(width=8)
-    library = Library(Spriteworld(), config, make_network(config, 6, 8, jax.random.key(3)))
+    library = Library(Spriteworld(), config, make_network(config, Inputs(6), 8, jax.random.key(3)))
     library.save(tmp_path / "library")
     return library, tmp_path / "library"
 
@@ -165,7 +165,7 @@ def test_a_library_of_another_world_is_refused(small, tmp_path):
     with pytest.raises(Unreadable, match="another world"):
         Library.load(folder, world=Spriteworld(("square", "star")))
     config = FreePlay(width=8)
-    own = Library(Sliders(), config, make_network(config, 2, 5, jax.random.key(0)))
+    own = Library(Sliders(), config, make_network(config, Inputs(2), 5, jax.random.key(0)))
     own.save(tmp_path / "own")
     with pytest.raises(Unreadable, match="give that world"):
         Library.load(tmp_path / "own")

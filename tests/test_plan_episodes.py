@@ -11,8 +11,8 @@ from cumulant.commands.cli import main
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, Progress, tables_of
 from cumulant.goals.suites import PLANS, plans
+from cumulant.transfer.commitment import committed_gpi, hindrance
 from cumulant.transfer.evaluation import evaluate, evaluate_references
-from cumulant.transfer.gpi import committed_gpi, hindrance
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import Policy, aim_of, play_from, play_many
 from cumulant.worlds.spriteworld import Spriteworld, State

@@ -24,7 +24,7 @@ def example(k):
 
 
 def test_a_transition_goes_to_the_ring_of_the_rarest_feature_it_changed():
-    replay = add(empty(example(2), 30), transitions([(1, 0)] * 6 + [(1, 1)] * 2 + [(0, 0)]), stratified=True)
+    replay = add(empty(example(2), 30, 2), transitions([(1, 0)] * 6 + [(1, 1)] * 2 + [(0, 0)]), stratified=True)
     np.testing.assert_array_equal(replay.added, [6, 2, 1])
     np.testing.assert_array_equal(replay.changes, [8, 2])
     np.testing.assert_array_equal(np.sort(replay.rings.action[1])[-2:], [6, 7])
@@ -32,23 +32,23 @@ def test_a_transition_goes_to_the_ring_of_the_rarest_feature_it_changed():
 
 def test_what_changes_less_than_the_resolution_has_not_changed():
     trembling = transitions([(1, 0.05)] * 3 + [(0.01, 0.02)] * 2)  # by a tenth of these
-    replay = add(empty(example(2), 30), trembling, stratified=True, resolution=0.01)
+    replay = add(empty(example(2), 30, 2), trembling, stratified=True, resolution=0.01)
     np.testing.assert_array_equal(replay.added, [3, 0, 2])
-    exact = add(empty(example(2), 30), trembling, stratified=True)
+    exact = add(empty(example(2), 30, 2), trembling, stratified=True)
     assert int(exact.added[-1]) == 0
 
 
 @given(st.sampled_from([1, 6, 40]), st.integers(0, 2**31), st.booleans())
 def test_nothing_is_lost_while_there_is_room(n, seed, stratified):
     changed = np.random.default_rng(seed).integers(2, size=(n, 2))
-    replay = add(empty(example(2), 300), transitions(changed), stratified=stratified)
+    replay = add(empty(example(2), 300, 2), transitions(changed), stratified=stratified)
     assert int(replay.added.sum()) == len(changed)
     held = [np.asarray(replay.rings.action[i, : int(n)]) for i, n in enumerate(replay.added)]
     assert sorted(np.concatenate(held)) == list(range(len(changed)))
 
 
 def test_the_oldest_are_forgotten_first():
-    replay = empty(example(1), 8)  # two rings of four
+    replay = empty(example(1), 8, 1)  # two rings of four
     for _ in range(3):
         replay = add(replay, transitions([(1,)] * 3), stratified=True)
     np.testing.assert_array_equal(np.sort(replay.rings.action[0]), [0, 1, 2, 2])
@@ -56,8 +56,8 @@ def test_the_oldest_are_forgotten_first():
 
 
 def test_a_batch_draws_alike_from_rings_that_hold_something():
-    replay = add(empty(example(3), 400), transitions([(1, 0, 0)] * 90 + [(0, 1, 0)] * 3), stratified=True)
+    replay = add(empty(example(3), 400, 3), transitions([(1, 0, 0)] * 90 + [(0, 1, 0)] * 3), stratified=True)
     batch = sample(replay, jax.random.key(0), 4000)
     rare = np.asarray(batch.action >= 90).mean()
     assert 0.45 < rare < 0.55  # two rings of four hold something
-    np.testing.assert_allclose(np.abs(batch.next_f - batch.f).max(axis=1), 0.1, atol=1e-6)
+    np.testing.assert_allclose(np.abs(batch.next_x - batch.x).max(axis=1), 0.1, atol=1e-6)

@@ -25,7 +25,8 @@ from cumulant.freeplay import checkpoints
 from cumulant.freeplay.learning import start
 from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
-from cumulant.transfer.library import Library, describe
+from cumulant.transfer.library import Library
+from cumulant.transfer.library_folders import describe
 from cumulant.worlds.spriteworld import Spriteworld
 from hostile_folders import ODD_FILES, good_encoder, good_library
 

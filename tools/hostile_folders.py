@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
+from cumulant.features.coordinates import Inputs
 from cumulant.features.encoder import Encoder, make_autoencoder
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
@@ -48,7 +49,7 @@ class Hostile(NamedTuple):
 def good_library(folder: Path, seed: int = 0) -> None:
     """A small library with an encoder of its own."""
     config = FreePlay(width=8, depth=1)
-    Library(SMALL, config, make_network(config, 5, 8, jax.random.key(seed)), _encoder(seed)).save(folder)
+    Library(SMALL, config, make_network(config, Inputs(5), 8, jax.random.key(seed)), _encoder(seed)).save(folder)
 
 
 def good_encoder(folder: Path, seed: int = 0) -> None:
@@ -67,7 +68,7 @@ def hostile_folders(root: Path) -> Iterator[Hostile]:
     """Copies of good libraries, each with something wrong."""
     plain, learnt = root / "plain", root / "learnt"
     config = FreePlay(width=8, depth=1)
-    Library(Spriteworld(), config, make_network(config, 6, 8, jax.random.key(0))).save(plain)
+    Library(Spriteworld(), config, make_network(config, Inputs(6), 8, jax.random.key(0))).save(plain)
     good_library(learnt)
     changes = [*_settings(plain, learnt), *_files(plain, learnt)]
     random.Random(0).shuffle(changes)  # so that some of them are some of all kinds

@@ -44,6 +44,7 @@ class Evaluate:
         """Play every task."""
         from cumulant.goals.tasks import MAX_BINS
         from cumulant.transfer.evaluation import evaluate_references
+        from cumulant.worlds.seen import names_of
 
         self._check()
         libraries = [] if self.objects else [library_in(path, self.features) for path in self.library or (None,)]
@@ -55,7 +56,7 @@ class Evaluate:
         bins = known if self.bins is None else self.bins
         if not 2 <= bins <= MAX_BINS:
             raise BadInput(f"--bins must lie between 2 and {MAX_BINS}, but is {bins}")
-        tasks, learnt = self._tasks(world.feature_names, bins)
+        tasks, learnt = self._tasks(names_of(world), bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
         for library in libraries:

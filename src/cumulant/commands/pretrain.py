@@ -96,7 +96,7 @@ class Pretrain:
             return print_json({"out": str(self.out), "updates": updates} | reporter.summary())
         train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
         print(f"{self.out}: {updates:,} updates in {train}, compiled in {compiling}")
-        thing = world.feature_names[-1].rpartition("_")[0]
+        thing = library.feature_names[-1].rpartition("_")[0]
         goal = f'"{thing} top left"' if library.knows_words else "--reward package.module:function"
         print(f"Next: cumulant solve {goal} --library {self.out}")
 
@@ -110,7 +110,7 @@ class Pretrain:
     def _world_and_features(self) -> "tuple[World, Features]":
         """The world that the features were learnt in, or one of the given objects; and the features."""
         from cumulant.features.encoder import Encoder
-        from cumulant.transfer.library import encoder_folder
+        from cumulant.transfer.library_folders import encoder_folder
 
         given = learnt_folder(self.features)
         if given is None:

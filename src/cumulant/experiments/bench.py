@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
 from cumulant.experiments import peers
-from cumulant.features.coordinates import feature_count, true_features
+from cumulant.features.coordinates import Inputs, inputs_of, true_features
 from cumulant.freeplay.learning import check_size, learn, make_network, start, train
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.language import parse
@@ -163,7 +163,7 @@ def _update_seconds(world: World, config: FreePlay) -> float:
 
 def update_flops(world: World, config: FreePlay) -> float:
     """Operations of an update's matrix products: forward and backward of the network, and two forward passes more."""
-    network = make_network(config, feature_count(true_features, world), world.num_actions, jax.random.key(0))
+    network = make_network(config, inputs_of(true_features, world), world.num_actions, jax.random.key(0))
     matrices = [leaf for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_array)) if leaf.ndim == 2]
     forward = 2 * config.batch * sum(matrix.size for matrix in matrices)
     return float(5 * forward - 2 * config.batch * matrices[0].size)  # no gradient is taken of the input
@@ -179,12 +179,12 @@ def matrix_peak() -> float:
 
 def bench_gpi(world: World) -> Report:
     """Actions per second of plain GPI from 1, 64 and 4,096 states: one pass for all policies against one for each."""
-    k, bins = feature_count(true_features, world), 9
+    k, bins = len(world.feature_names), 9
     w = jnp.zeros((1, k, bins)).at[:, :, 0].set(1.0)
     rates: dict[str, float] = {}
     for name in ("all_policies", "goal_conditioned"):
         config = replace(PRESETS["fast"], network=name, bins=bins, width=512)
-        network = make_network(config, k, world.num_actions, jax.random.key(0))
+        network = make_network(config, Inputs(k), world.num_actions, jax.random.key(0))
         for states in (1, 64, 4096):
             f = jax.random.uniform(jax.random.key(1), (states, k))
             act = jax.jit(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import true_features
-from cumulant.transfer.gpi import committed_gpi
+from cumulant.transfer.commitment import committed_gpi
 from cumulant.transfer.skills import disturbance
 from cumulant.worlds.episodes import play_from
 
@@ -146,6 +146,7 @@ class _Played(eqx.Module):
     following: Int[Array, "s a"]
     shown: Float[Array, "s k"]
     max_steps: int = eqx.field(static=True)
+    shows_features: bool = eqx.field(static=True, default=True)
 
     @property
     def num_actions(self) -> int:
@@ -173,9 +174,9 @@ class _Table(eqx.Module):
 
     blocks: Float[Array, "s k m m a"]  # scaled by 1 - γ
 
-    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "k m m a"]:
+    def __call__(self, x: Float[Array, " k"]) -> Float[Array, "k m m a"]:
         k, m = self.blocks.shape[1:3]
-        place = jnp.floor(f * m).astype(jnp.int32)
+        place = jnp.floor(x * m).astype(jnp.int32)
         return self.blocks[place @ m ** jnp.arange(k - 1, -1, -1)]
 
 

@@ -10,12 +10,12 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
-from cumulant.features.coordinates import Features, feature_count, resolution_of
+from cumulant.features.coordinates import Features, Inputs, inputs_of, resolution_of, world_of
 from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPerFeature
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
-from cumulant.worlds.protocol import Episodes, World, advance, begin
+from cumulant.worlds.protocol import Episodes, World, advance, begin, ends
 
 FINAL_RATE = 0.01  # of the learning rate, as a share of the first
 
@@ -28,38 +28,38 @@ class Training(NamedTuple):
     optimiser: PyTree
     replay: Replay
     episodes: Episodes
-    f: Float[Array, "n k"]  # the features of what each copy of the world shows now
+    x: Float[Array, "n inputs"]  # what is seen of each copy of the world now, the features first
     policy: Int[Array, "n 2"]  # the feature and the bin that each copy of the world goes for
     key: PRNGKeyArray
     update: Int[Array, ""]
 
 
-def make_network(config: FreePlay, k: int, actions: int, key: PRNGKeyArray) -> Network:
+def make_network(config: FreePlay, inputs: Inputs, actions: int, key: PRNGKeyArray) -> Network:
     """The network that the settings name."""
-    m = config.bins
+    k, m = inputs.features, config.bins
     cumulants = (k, m) if config.full_matrix else (m,)
     if config.network == "goal_conditioned":
-        return GoalConditioned(k, m, cumulants, actions, config.width, key)
+        return GoalConditioned(inputs, m, cumulants, actions, config.width, key)
     if config.network == "trunk_per_feature":
-        return TrunkPerFeature(k, m, cumulants, actions, config.width, config.depth, config.relational, key)
-    return Trunk(k, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
+        return TrunkPerFeature(inputs, m, cumulants, actions, config.width, config.depth, config.relational, key)
+    return Trunk(inputs, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
 
 
 @eqx.filter_jit
 def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray) -> Training:
     """The first moment of free play."""
+    world, inputs = world_of(features, world), inputs_of(features, world)
     key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
-    k = feature_count(features, world)
-    network = make_network(config, k, world.num_actions, key_network)
+    network = make_network(config, inputs, world.num_actions, key_network)
     episodes = begin(world, key_worlds, config.num_envs)
     return Training(
         network=network,
         target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
         optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
-        replay=empty(_example(k), config.replay),
+        replay=empty(_example(inputs, ends(world)), config.replay, inputs.features),
         episodes=episodes,
-        f=jnp.copy(_seen(world, features, episodes)),  # a world may show its very state, and buffers are donated
-        policy=_random_policies(config, k, key_policy),
+        x=jnp.copy(_seen(world, features, episodes)),  # a world may show its very state, and buffers are donated
+        policy=_random_policies(config, inputs.features, key_policy),
         key=key_train,
         update=jnp.zeros((), jnp.int32),
     )
@@ -74,18 +74,21 @@ def check_size(world: World, config: FreePlay, features: Features) -> None:
     check_memory(f"free play with {sizes}", sum(leaf.size * leaf.dtype.itemsize for leaf in arrays) + hidden)
 
 
-def _seen(world: World, features: Features, episodes: Episodes) -> Float[Array, "n k"]:
+def _seen(world: World, features: Features, episodes: Episodes) -> Float[Array, "n inputs"]:
     return jax.vmap(lambda state: features(world.observe(state)))(episodes.state)
 
 
-def _example(k: int) -> Transition:
-    return Transition(jnp.zeros(k), jnp.zeros((), jnp.int32), jnp.zeros(k), jnp.zeros(2, jnp.int32))
+def _example(inputs: Inputs, ends: bool) -> Transition:
+    nothing = jnp.zeros(inputs.features + inputs.others)
+    done = jnp.zeros((), bool) if ends else None
+    return Transition(nothing, jnp.zeros((), jnp.int32), nothing, jnp.zeros(2, jnp.int32), done)
 
 
 def train(
     world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
 ) -> tuple[Training, Float[Array, ""]]:
     """Rounds of a step in every copy of the world and an update, up to update `until`; returns the mean loss."""
+    world = world_of(features, world)
 
     def step(_: Array, carry: tuple[Training, Array]) -> tuple[Training, Array]:
         training, total = carry
@@ -103,35 +106,36 @@ def collect(world: World, config: FreePlay, features: Features, training: Traini
     """One step of every copy under its policy, ε-greedily, into the replay."""
     key_random, key_explore, key_reset, key_switch, key_policy = jax.random.split(key, 5)
     n = config.num_envs
-    f = training.f
+    x = training.x
     network = _in_precision(config, training.network)
-    greedy = jax.vmap(partial(_greedy, config, network))(f, training.policy)
+    greedy = jax.vmap(partial(_greedy, config, network))(x, training.policy)
     explore = jax.random.uniform(key_explore, (n,)) < jnp.geomspace(config.epsilon_low, config.epsilon_high, n)
     action = jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
     episodes, timestep = advance(world, training.episodes, action, key_reset)
-    next_f = jax.vmap(features)(timestep.final_obs)
-    transition = Transition(f, action, next_f, training.policy)
+    next_x = jax.vmap(features)(timestep.final_obs)
+    transition = Transition(x, action, next_x, training.policy, timestep.done if ends(world) else None)
     # Where no episode ended, what comes next was seen already, and an encoder need not look twice.
-    f = jax.lax.cond(timestep.truncated.any(), lambda: _seen(world, features, episodes), lambda: next_f)
-    switch = timestep.truncated
+    x = jax.lax.cond(timestep.ended.any(), lambda: _seen(world, features, episodes), lambda: next_x)
+    switch = timestep.ended
     if config.switch_every:
         switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
-    policy = jnp.where(switch[:, None], _random_policies(config, f.shape[1], key_policy), training.policy)
-    replay = add(training.replay, transition, config.stratified, resolution_of(features))
-    return training._replace(replay=replay, episodes=episodes, f=f, policy=policy)
+    others = _random_policies(config, len(training.replay.changes), key_policy)
+    policy = jnp.where(switch[:, None], others, training.policy)
+    replay = add(training.replay, transition, config.stratified, resolution_of(features, world))
+    return training._replace(replay=replay, episodes=episodes, x=x, policy=policy)
 
 
 def _random_policies(config: FreePlay, k: int, key: PRNGKeyArray) -> Int[Array, "n 2"]:
     return jax.random.randint(key, (config.num_envs, 2), 0, jnp.array([k, config.bins]))
 
 
-def _greedy(config: FreePlay, network: Network, f: Float[Array, " k"], policy: Int[Array, "2"]) -> Int[Array, ""]:
+def _greedy(config: FreePlay, network: Network, x: Float[Array, " n"], policy: Int[Array, "2"]) -> Int[Array, ""]:
     """The action of policy (i, j)."""
     i, j = policy
     if isinstance(network, GoalConditioned):
-        psi = network.policy(f, i, j)
+        psi = network.policy(x, i, j)
         return (psi[i, j] if config.full_matrix else psi[j]).argmax()
-    return own_value(network(f))[i, j].argmax()
+    return own_value(network(x))[i, j].argmax()
 
 
 def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
@@ -163,13 +167,13 @@ def _all_policies_errors(
     config: FreePlay, network: Network, target: Network, step: Transition
 ) -> Float[Array, "k m *cumulants"]:
     """Huber errors of every policy, whichever made the transition."""
-    psi, next_psi, behind = network(step.f), network(step.next_f), target(step.next_f)
+    psi, next_psi, behind = network(step.x), network(step.next_x), target(step.next_x)
     choice = own_value(next_psi).argmax(axis=-1)  # double: the network chooses, the target values
     choice = choice.reshape(*choice.shape, *[1] * (psi.ndim - 2))
     following = jnp.take_along_axis(behind, choice, axis=-1)[..., 0]
-    cumulants = phi(step.f, config.bins)
+    cumulants = phi(step.x[: psi.shape[0]], config.bins)
     cumulants = cumulants[None, None] if config.full_matrix else cumulants[:, None]
-    return _huber(config, psi[..., step.action], cumulants, following)
+    return _huber(config, psi[..., step.action], cumulants, _if_it_goes_on(step, following))
 
 
 def _acting_policy_errors(
@@ -178,12 +182,18 @@ def _acting_policy_errors(
     """Huber errors of the policy that made the transition, the paper's rule."""
     i, j = step.policy
     psi, next_psi, behind = (
-        net.policy(f, i, j) if isinstance(net, GoalConditioned) else net(f)[i, j]
-        for net, f in ((network, step.f), (network, step.next_f), (target, step.next_f))
+        net.policy(x, i, j) if isinstance(net, GoalConditioned) else net(x)[i, j]
+        for net, x in ((network, step.x), (network, step.next_x), (target, step.next_x))
     )
     choice = (next_psi[i, j] if config.full_matrix else next_psi[j]).argmax()
-    cumulants = phi(step.f, config.bins)
-    return _huber(config, psi[..., step.action], cumulants if config.full_matrix else cumulants[i], behind[..., choice])
+    cumulants = phi(step.x, config.bins)
+    cumulants = cumulants[: len(psi)] if config.full_matrix else cumulants[i]
+    return _huber(config, psi[..., step.action], cumulants, _if_it_goes_on(step, behind[..., choice]))
+
+
+def _if_it_goes_on(step: Transition, following: Array) -> Array:
+    """What follows a transition: nothing, where the world could not go on."""
+    return following if step.done is None else jnp.where(step.done, 0, following)
 
 
 def _huber(config: FreePlay, psi: Array, cumulants: Array, following: Array) -> Array:

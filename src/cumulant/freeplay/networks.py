@@ -12,14 +12,27 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from cumulant.features.coordinates import Inputs
 
-def relations(f: Float[Array, " k"]) -> Float[Array, " r"]:
-    """Features and all their differences: [k] → [k + k(k-1)/2].
+
+def centred(x: Float[Array, " n"], inputs: Inputs) -> Float[Array, " n"]:
+    """Features about 0, the other inputs as they are."""
+    return jnp.concatenate([2 * x[: inputs.features] - 1, x[inputs.features :]]) if inputs.others else 2 * x - 1
+
+
+def relations(x: Float[Array, " n"], inputs: Inputs) -> Float[Array, " r"]:
+    """The same, and the differences of features: [k] → [k + k(k-1)/2] where all of them mean something.
 
     It knows nothing of the world, only that what lies near what matters in most.
     """
-    first, second = jnp.triu_indices(len(f), 1)
-    return jnp.concatenate([2 * f - 1, f[first] - f[second]])
+    first, second = jnp.triu_indices(inputs.features, 1)
+    if inputs.pairs is not None:
+        first, second = jnp.array(inputs.pairs, int).reshape(-1, 2).T
+    return jnp.concatenate([centred(x, inputs), x[first] - x[second]])
+
+
+def _shown(x: Float[Array, " n"], inputs: Inputs, relational: bool) -> Float[Array, " r"]:
+    return (relations if relational else centred)(x, inputs)
 
 
 class Dueling(eqx.Module):
@@ -49,22 +62,30 @@ class Trunk(eqx.Module):
 
     layers: list[eqx.nn.Linear]
     head: Dueling
+    inputs: Inputs = eqx.field(static=True)
     relational: bool = eqx.field(static=True)
 
     def __init__(
-        self, k: int, shape: tuple[int, ...], actions: int, width: int, depth: int, relational: bool, key: PRNGKeyArray
+        self,
+        inputs: Inputs,
+        shape: tuple[int, ...],
+        actions: int,
+        width: int,
+        depth: int,
+        relational: bool,
+        key: PRNGKeyArray,
     ):
         """`shape` is the head's: the policies, then the cumulants of each."""
         keys = jax.random.split(key, depth + 1)
-        inputs = jax.eval_shape(relations, jnp.zeros(k)).shape[0] if relational else k
-        sizes = [inputs, *[width] * depth]
+        self.inputs, self.relational = inputs, relational
+        shown = jax.eval_shape(lambda x: _shown(x, inputs, relational), jnp.zeros(inputs.features + inputs.others))
+        sizes = [len(shown), *[width] * depth]
         self.layers = [eqx.nn.Linear(a, b, key=key) for a, b, key in zip(sizes[:-1], sizes[1:], keys[1:], strict=True)]
         self.head = Dueling(width, shape, actions, keys[0])
-        self.relational = relational
 
-    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
-        """[k] → [*shape, actions]."""
-        x = (relations(f) if self.relational else 2 * f - 1).astype(self.layers[0].weight.dtype)
+    def __call__(self, x: Float[Array, " n"]) -> Float[Array, "..."]:
+        """[n] → [*shape, actions]."""
+        x = _shown(x, self.inputs, self.relational).astype(self.layers[0].weight.dtype)
         for layer in self.layers:
             x = jax.nn.leaky_relu(layer(x), 0.1)
         return self.head(x)
@@ -77,7 +98,7 @@ class TrunkPerFeature(eqx.Module):
 
     def __init__(
         self,
-        k: int,
+        inputs: Inputs,
         m: int,
         cumulants: tuple[int, ...],
         actions: int,
@@ -89,13 +110,13 @@ class TrunkPerFeature(eqx.Module):
         """`cumulants` is the shape of what is learnt of a policy: (m,) with the trick, (k, m) in full."""
 
         def trunk(key: PRNGKeyArray) -> Trunk:
-            return Trunk(k, (m, *cumulants), actions, width, depth, relational, key)
+            return Trunk(inputs, (m, *cumulants), actions, width, depth, relational, key)
 
-        self.trunks = eqx.filter_vmap(trunk)(jax.random.split(key, k))
+        self.trunks = eqx.filter_vmap(trunk)(jax.random.split(key, inputs.features))
 
-    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
-        """[k] → [k, m, m, actions], or [k, m, k, m, actions] in full."""
-        return eqx.filter_vmap(lambda trunk: trunk(f), in_axes=eqx.if_array(0))(self.trunks)
+    def __call__(self, x: Float[Array, " n"]) -> Float[Array, "..."]:
+        """[n] → [k, m, m, actions], or [k, m, k, m, actions] in full."""
+        return eqx.filter_vmap(lambda trunk: trunk(x), in_axes=eqx.if_array(0))(self.trunks)
 
 
 class GoalConditioned(eqx.Module):
@@ -105,37 +126,39 @@ class GoalConditioned(eqx.Module):
     specifier: eqx.nn.Linear
     layers: list[eqx.nn.Linear]
     head: Dueling
+    inputs: Inputs = eqx.field(static=True)
     k: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
 
-    def __init__(self, k: int, m: int, cumulants: tuple[int, ...], actions: int, width: int, key: PRNGKeyArray):
+    def __init__(self, inputs: Inputs, m: int, cumulants: tuple[int, ...], actions: int, width: int, key: PRNGKeyArray):
         """`cumulants` is the shape of what is learnt of a policy: (m,) with the trick, (k, m) in full."""
-        keys = jax.random.split(key, 5)
-        self.state = eqx.nn.Linear(k, width, key=keys[0])
+        keys, k = jax.random.split(key, 5), inputs.features
+        self.inputs = inputs
+        self.state = eqx.nn.Linear(k + inputs.others, width, key=keys[0])
         self.specifier = eqx.nn.Linear(k * m, width, key=keys[1])
         self.layers = [eqx.nn.Linear(width, width, key=key) for key in keys[2:4]]
         self.head = Dueling(width, cumulants, actions, keys[4])
         self.k, self.m = k, m
 
-    def policy(self, f: Float[Array, " k"], i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, "..."]:
-        """Successor features of policy (i, j): [k] → [m, actions], or [k, m, actions] in full."""
+    def policy(self, x: Float[Array, " n"], i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, "..."]:
+        """Successor features of policy (i, j): [n] → [m, actions], or [k, m, actions] in full."""
         dtype = self.state.weight.dtype
         specifier = jax.nn.one_hot(i * self.m + j, self.k * self.m, dtype=dtype)
-        x = jax.nn.leaky_relu(self.state((2 * f - 1).astype(dtype)), 0.1)
+        x = jax.nn.leaky_relu(self.state(centred(x, self.inputs).astype(dtype)), 0.1)
         x = x * jax.nn.leaky_relu(self.specifier(specifier), 0.1)
         for layer in self.layers:
             x = jax.nn.leaky_relu(layer(x), 0.1)
         return self.head(x)
 
-    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
+    def __call__(self, x: Float[Array, " n"]) -> Float[Array, "..."]:
         """Every policy's successor features, one pass each."""
         features, bins = jnp.arange(self.k), jnp.arange(self.m)
-        return jax.vmap(lambda i: jax.vmap(lambda j: self.policy(f, i, j))(bins))(features)
+        return jax.vmap(lambda i: jax.vmap(lambda j: self.policy(x, i, j))(bins))(features)
 
 
 @runtime_checkable
 class Network(Protocol):
-    """Called on features [k], it gives every policy's successor features [k, m, (k,) m, a]."""
+    """Called on what is seen, the k features first, it gives every policy's successor features [k, m, (k,) m, a]."""
 
-    def __call__(self, f: Float[Array, " k"]) -> Float[Array, "..."]:
-        """[k] → [k, m, m, a], or [k, m, k, m, a] in full."""
+    def __call__(self, x: Float[Array, " n"]) -> Float[Array, "..."]:
+        """[n] → [k, m, m, a], or [k, m, k, m, a] in full."""

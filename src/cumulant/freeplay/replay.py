@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 _ROUNDING = 1e-6  # what arithmetic alone may change
 
@@ -17,10 +18,11 @@ _ROUNDING = 1e-6  # what arithmetic alone may change
 class Transition(NamedTuple):
     """What free play learns from: [batch, ...] each."""
 
-    f: Float[Array, "*batch k"]
+    x: Float[Array, "*batch n"]  # what was seen, the k features first
     action: Int[Array, "*batch"]
-    next_f: Float[Array, "*batch k"]
+    next_x: Float[Array, "*batch n"]
     policy: Int[Array, "*batch 2"]  # the feature and the bin that the acting policy went for
+    done: Bool[Array, "*batch"] | None = None  # whether the world could not go on; None where it always can
 
 
 class Replay(NamedTuple):
@@ -31,21 +33,24 @@ class Replay(NamedTuple):
     changes: Int[Array, " k"]  # how often each feature has changed
 
 
-def empty(example: PyTree, capacity: int) -> Replay:
-    """Room for `capacity` transitions in all, like the example: any tuple of arrays that has `f` and `next_f`."""
-    k = len(example.f)
+def empty(example: PyTree, capacity: int, k: int) -> Replay:
+    """Room for `capacity` transitions in all, like the example: any tuple of arrays that has `x` and `next_x`.
+
+    Of these, the first k numbers are the features.
+    """
     shape = (k + 1, max(1, capacity // (k + 1)))
     rings = jax.tree.map(lambda leaf: jnp.zeros((*shape, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
     return Replay(rings, jnp.zeros(k + 1, jnp.int32), jnp.zeros(k, jnp.int32))
 
 
-def add(replay: Replay, new: PyTree, stratified: bool, resolution: float = 0.0) -> Replay:
+def add(replay: Replay, new: PyTree, stratified: bool, resolution: float | Float[np.ndarray, " k"] = 0.0) -> Replay:
     """Put each transition into the ring of the rarest feature that it changed, or, unstratified, into all by turns.
 
     A feature has changed if it did by more than its resolution.
     """
     rings, capacity = replay.rings.action.shape
-    changed = jnp.abs(new.next_f - new.f) > max(resolution, _ROUNDING)
+    k = len(replay.changes)
+    changed = jnp.abs(new.next_x[:, :k] - new.x[:, :k]) > np.maximum(resolution, _ROUNDING)
     changes = replay.changes + changed.sum(axis=0)
     rarity = jnp.where(changed, changes, jnp.iinfo(jnp.int32).max)
     ring = jnp.where(changed.any(axis=1), rarity.argmin(axis=1), rings - 1)

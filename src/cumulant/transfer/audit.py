@@ -48,7 +48,7 @@ def audit(library: Library, key: PRNGKeyArray, starts: int = 200) -> Audit:
     (6, 6)
     """
     check_starts(library, starts)
-    played = _audit(library.world, library.config, library.gpi(), jax.random.split(key, starts))
+    played = _audit(library.seen, library.config, library.gpi(), jax.random.split(key, starts))
     true, lemma, learnt, moved = jax.device_get(played)
     return Audit(true, lemma, learnt, moved.mean(axis=1))
 
@@ -72,7 +72,8 @@ def _audit(
         f = features_along(world, skills.features, played.states)
         cumulants = jax.vmap(partial(phi, bins=m))(f)
         true = _discounted(cumulants[:-1], config.gamma)
-        psi = skills.network(f[0])[i, j][..., played.actions[0]]
+        first = jax.tree.map(lambda leaf: leaf[0], played.states)
+        psi = skills.network(skills.features(world.observe(first)))[i, j][..., played.actions[0]]
         learnt = psi if config.full_matrix else jnp.full((k, m), jnp.nan).at[i].set(psi)
         return true, jnp.abs(true - cumulants[0]), jnp.abs(true - learnt), jnp.abs(f[-1] - f[0])
 
@@ -83,10 +84,10 @@ def _audit(
 @eqx.filter_jit
 def psi_at(world: World, skills: Gpi, state: PyTree, action: Int[Array, ""], gamma: float) -> PsiAt:
     """Ψ of a state and an action as learnt, as the Lemma has it, and as it comes out when every policy goes on."""
-    f = skills.features(world.observe(state))
-    blocks = skills.network(f)[..., action]
+    x = skills.features(world.observe(state))
+    blocks = skills.network(x)[..., action]
     d, m = blocks.shape[:2]
-    here, own = phi(f, m), jnp.eye(d, dtype=bool)[:, None, :, None]
+    here, own = phi(x[:d], m), jnp.eye(d, dtype=bool)[:, None, :, None]
     learnt = blocks if blocks.ndim == 4 else jnp.where(own, blocks[:, :, None, :], jnp.nan)
     lemma = jnp.broadcast_to(jnp.where(own, jnp.nan, here), (d, m, d, m))
     second = world.step(state, action)

@@ -19,7 +19,7 @@ from cumulant.goals.bins import bin_index
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.reward_models import Labelled, cells_of, outstanding, redrawn
 from cumulant.worlds.episodes import Reward, play_from, random_policy
-from cumulant.worlds.protocol import World, never
+from cumulant.worlds.protocol import World, done_in, never, restarted
 
 _COPIES, _SEGMENT = 10, 25  # that behave at random side by side; and steps after which all may be reset
 AT_ONCE = _COPIES * _SEGMENT  # observations that are looked at together
@@ -69,8 +69,8 @@ def collect_at_random(world: World, skills: Gpi, bins: int, reward: Reward, key:
     def segment(states: PyTree, x: tuple[Array, PRNGKeyArray]) -> tuple[PyTree, Labelled]:
         index, key = x
         _, key_play, key_reset = jax.random.split(key, 3)
-        fresh = jax.vmap(world.reset)(jax.random.split(key_reset, _COPIES))
-        states = jax.tree.map(lambda new, old: jnp.where(index % per_episode == 0, new, old), fresh, states)
+        over = jnp.full(_COPIES, index % per_episode == 0)
+        states = restarted(world, states, over, key_reset)
         return jax.vmap(wander)(states, jax.random.split(key_play, _COPIES))
 
     segments = -(-budget // (_COPIES * length))
@@ -89,8 +89,8 @@ def collect(world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyAr
     ) -> _Copy:
         """The copy with its target, or with another where that was reached or takes too long."""
         obs = world.observe(copy.state)
-        f = skills.features(obs)
-        here, away = bin_index(f, bins), _away(skills, f)
+        x = skills.features(obs)
+        here, away = bin_index(x[:k], bins), _away(skills, x)
         key_sight, key_question = jax.random.split(key)
         question, bits = _question(knowledge.beliefs, away, key_question)
         sight = _sight(knowledge.seen, here, away, key_sight)
@@ -109,11 +109,11 @@ def collect(world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyAr
     def all_step(carry: tuple[_Copy, _Knowledge], x: tuple[Array, PRNGKeyArray]) -> tuple[tuple, Labelled]:
         (copies, knowledge), (time, key) = carry, x
         key_reset, key_aim, key_act, key_learn = jax.random.split(key, 4)
-        over = time % world.max_steps == 0
-        fresh = jax.vmap(world.reset)(jax.random.split(key_reset, _PLAYERS))
-        states = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, copies.state)
-        copies = jax.vmap(lambda *x: aim(knowledge, x[0], over, *x[1:]))(
-            jnp.arange(_PLAYERS) >= _TOURISTS, copies._replace(state=states), jax.random.split(key_aim, _PLAYERS)
+        over = jnp.full(_PLAYERS, time % world.max_steps == 0)
+        over |= jax.vmap(lambda state: done_in(world, state))(copies.state)
+        states = restarted(world, copies.state, over, key_reset)
+        copies = jax.vmap(lambda *x: aim(knowledge, *x))(
+            jnp.arange(_PLAYERS) >= _TOURISTS, over, copies._replace(state=states), jax.random.split(key_aim, _PLAYERS)
         )
         copies, labelled = jax.vmap(step)(copies, jax.random.split(key_act, _PLAYERS))
         return (copies, _learn(knowledge, labelled, bins, time % k, key_learn)), labelled
@@ -150,7 +150,8 @@ def _nothing(k: int, bins: int, steps: int) -> _Knowledge:
 def _label(world: World, skills: Gpi, bins: int, reward: Reward, state: PyTree) -> Labelled:
     # Rewards may be whole numbers, or true and false.
     amount = jnp.asarray(reward(state), float)
-    return Labelled(bin_index(skills.features(world.observe(state)), bins), amount, jnp.ones((), bool))
+    f = skills.features(world.observe(state))[: feature_count(skills.features, world)]
+    return Labelled(bin_index(f, bins), amount, jnp.ones((), bool))
 
 
 def _in_one_row(labelled: Labelled, budget: int) -> Labelled:
@@ -163,9 +164,9 @@ def _weights(target: Bool[Array, "k m"]) -> Float[Array, "k m"]:
     return jnp.where(target.all(axis=1, keepdims=True), 0.0, target)
 
 
-def _away(skills: Gpi, f: Float[Array, " k"]) -> Float[Array, "k m"]:
+def _away(skills: Gpi, x: Float[Array, " n"]) -> Float[Array, "k m"]:
     """How far every bin of every feature is for the feature's own policies, in steps but for a factor."""
-    psi = skills.network(f)
+    psi = skills.network(x)
     blocks = jnp.einsum("ijiha->ijha", psi) if psi.ndim == 5 else psi
     return -jnp.log(jnp.clip(blocks.max(axis=(1, 3)), _FAR, 1.0))
 

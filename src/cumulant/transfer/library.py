@@ -1,17 +1,14 @@
 """The skill library: a finished stage 2, with all that is needed to act. A folder on disk, or the one that ships."""
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from cumulant import storage
@@ -19,11 +16,11 @@ from cumulant.features.coordinates import (
     Features,
     Learnt,
     Rotation,
-    entangled_features,
     feature_count,
+    inputs_of,
     true_features,
+    world_of,
 )
-from cumulant.features.encoder import Encoder
 from cumulant.features.grounding import Grounding
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.networks import Network
@@ -34,22 +31,16 @@ from cumulant.goals.rewards import RewardTable
 from cumulant.goals.tasks import THIRDS, Task
 from cumulant.goals.tasks import tables_of as plain_tables_of
 from cumulant.goals.weights import weights
-from cumulant.storage import Unreadable
-from cumulant.transfer import inference
+from cumulant.transfer import inference, library_folders
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
 from cumulant.transfer.gpi import Gpi, PlanGuide
 from cumulant.transfer.reward_models import Belief
-from cumulant.worlds import shipped
 from cumulant.worlds.episodes import Policy, Reward, reward_of
 from cumulant.worlds.films import first_interesting, save_gif
 from cumulant.worlds.protocol import World
+from cumulant.worlds.seen import names_of
 
-FORMAT = 2
-_READ = (1, 2)  # formats; the first is of version 0.1
-DIGITS = 4  # of how far skills move features, as config.json keeps it
-_MOVED = "moved"
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
-_ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
 @dataclass(frozen=True)
@@ -74,12 +65,17 @@ class Library:
 
     def __post_init__(self) -> None:
         """Refuse features that were learnt elsewhere."""
-        check_features(self.features, self.world)
+        library_folders.check_features(self.features, self.world)
+
+    @property
+    def seen(self) -> World:
+        """The world as the agent sees it: its own features in [0, 1], first in the observation; or as it is."""
+        return world_of(self.features, self.world)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """What the d features are called: as the world calls them, or as far as words have a meaning for them."""
-        coordinates, number = self.world.feature_names, feature_count(self.features, self.world)
+        coordinates, number = names_of(self.world), feature_count(self.features, self.world)
         if self.grounding:
             return self.grounding.names(coordinates)
         kind = "latent" if isinstance(self.features, Learnt) else "feature"
@@ -120,7 +116,7 @@ class Library:
             return ""
         if isinstance(self.features, Learnt):
             return "this library's features are learnt, and no labels say what goals mean for them"
-        names, number = self.world.feature_names, feature_count(self.features, self.world)
+        names, number = names_of(self.world), feature_count(self.features, self.world)
         if number != len(names):
             return f"this library has {number} features, and goals speak of the {len(names)} true ones"
         return ""
@@ -176,7 +172,7 @@ class Library:
         return goal if isinstance(goal, Task) else parse(goal, self._things())
 
     def _things(self) -> tuple[str, ...]:
-        names = self.world.feature_names
+        names = names_of(self.world)
         things = tuple(dict.fromkeys(name.rpartition("_")[0] for name in names))
         if names != tuple(f"{thing}_{axis}" for thing in things for axis in "xy"):
             raise ValueError(f"phrases speak of places, x and y, and this world has {', '.join(names)}: give a Task")
@@ -188,7 +184,7 @@ class Library:
         Only committed GPI takes heed of what a plan avoids.
         """
         guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
-        begin, act = self.gpi(committed)(self.world, guide)
+        begin, act = self.gpi(committed)(self.seen, guide)
         return Policy(jax.jit(begin), jax.jit(act))
 
     def guide(self, goal: str | Task | Plan) -> Float[Array, "c d m"] | PlanGuide:
@@ -213,7 +209,7 @@ class Library:
         >>> int(belief.boxes[0]), belief.w.shape  # one conjunction
         (1, (1, 6, 3))
         """
-        return inference.learn(self.world, self.gpi(), self.config.bins, reward, key, (budget,), paper)
+        return inference.learn(self.seen, self.gpi(), self.config.bins, reward, key, (budget,), paper)
 
     def learn_rewards(
         self, rewards: Sequence[Task | RewardTable], key: PRNGKeyArray, budget: int, paper: bool = False
@@ -224,7 +220,7 @@ class Library:
         tables = plain_tables_of(tasks) if tasks else jax.tree.map(lambda *leaves: jnp.stack(leaves), *rewards)
         keys = jax.random.split(key, len(rewards))
         learnt = inference.learn_many(
-            self.world, self.gpi(), self.config.bins, reward_of, tables, keys, (budget,), paper
+            self.seen, self.gpi(), self.config.bins, reward_of, tables, keys, (budget,), paper
         )
         return learnt.w
 
@@ -235,7 +231,7 @@ class Library:
         check_episodes(episodes)
         everything = [task for group in tasks.values() for task in group]
         guides = self.guides_of(tables_of(everything))
-        return evaluate(self.world, self.gpi(committed), tasks, key, episodes, guides)
+        return evaluate(self.seen, self.gpi(committed), tasks, key, episodes, guides)
 
     def save_film(self, path: str | Path, goal: str | Task | Plan, seed: int = 0) -> None:
         """Write an episode of a goal as an animated GIF: the first of the seed's that does not begin in the goal.
@@ -246,14 +242,11 @@ class Library:
         """
         known, key = self.goal(goal), jax.random.key(seed)
         guides = self.guides_of(tables_of([known]))
-        save_gif(Path(path), first_interesting(self.world, self.gpi(), {str(goal): known}, key, guides))
+        save_gif(Path(path), first_interesting(self.seen, self.gpi(), {str(goal): known}, key, guides))
 
     def save(self, folder: str | Path) -> None:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
-        if isinstance(self.features, Encoder):
-            self.features.save(encoder_folder(Path(folder)))
-        moved = {} if self.moved is None else {_MOVED: np.asarray(self.moved, float).round(DIGITS).tolist()}
-        storage.write(Path(folder), self.network, describe(self.world, self.config, self.features) | moved)
+        library_folders.write(Path(folder), self.world, self.config, self.features, self.network, self.moved)
 
     @classmethod
     def load(
@@ -264,28 +257,11 @@ class Library:
         A world or features of your own, which a folder cannot bring, must be given, and be the same.
         """
         path = Path(str(resources.files("cumulant") / "shipped")) if folder is None else Path(folder)
-        info = storage.read_info(path)
-        kinds = {"world": dict, "free_play": dict, "features": str}
-        if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
-            raise Unreadable(f"{path} is not a skill library that this version reads")
-        try:
-            config = FreePlay(**info["free_play"])
-            known = world or shipped.restore(info["world"])
-        except (TypeError, ValueError) as error:
-            raise Unreadable(f"{path / 'config.json'} is not valid: {error}") from None
-        if known is None:
-            kind = info["world"].get("kind")
-            raise Unreadable(f"{path} was made in a world of kind {kind!r}: give that world to load it")
-        if shipped.describe(known) != info["world"]:
-            raise Unreadable(f"{path} was made in another world: {info['world']}")
-        try:
-            used = _stored_features(path, info["features"], known, features)
-            check_features(used, known)
-        except ValueError as error:
-            raise Unreadable(f"{path}: {error}") from None
-        number = feature_count(used, known)
-        blank = eqx.filter_eval_shape(make_network, config, number, known.num_actions, jax.random.key(0))
-        return cls(known, config, storage.read(path, blank), used, _stored_moved(path, info.get(_MOVED), number))
+        stored = library_folders.read(path, world, features)
+        inputs = inputs_of(stored.features, stored.world)
+        blank = eqx.filter_eval_shape(make_network, stored.config, inputs, stored.world.num_actions, jax.random.key(0))
+        moved = library_folders.stored_moved(path, stored.moved, inputs.features)
+        return cls(stored.world, stored.config, storage.read(path, blank), stored.features, moved)
 
 
 def fine_bins(bins: int, regions: int, grounding: Grounding | None) -> int:
@@ -299,73 +275,3 @@ def _weights_of_all(
 ) -> Float[Array, "tasks c d m"]:
     mean = grounding.weights if grounding else weights
     return jax.vmap(lambda table: mean(table, bins))(tables)
-
-
-def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:
-    """A library but for its weights, as JSON holds it."""
-    return {
-        "format": FORMAT,
-        "world": shipped.describe(world),
-        "features": _features_name(features),
-        "free_play": dataclasses.asdict(config),
-    }
-
-
-def encoder_folder(library: Path) -> Path:
-    """Where a library's folder keeps its encoder."""
-    return library / _ENCODER
-
-
-def check_features(features: Features, world: World) -> None:
-    """ValueError for features that were learnt in another world, or that are none of what this world shows."""
-    if not callable(features):
-        raise ValueError(f"features are a function of the observation, not {features!r}")
-    if isinstance(features, Learnt) and features.world != world:
-        raise ValueError(f"these features were learnt in another world: {features.world}")
-    feature_count(features, world)
-
-
-def _features_name(features: Features) -> str:
-    """What a folder says of features: how to make them, or, of somebody's own, whose they are."""
-    if features is true_features:
-        return "true"
-    if isinstance(features, Rotation):
-        return f"entangled:{features.seed}"
-    if isinstance(features, Encoder):
-        return f"learnt:{_ENCODER}"
-    own = features if hasattr(features, "__qualname__") else type(features)
-    return f"{own.__module__}:{own.__qualname__}"
-
-
-def _stored_features(path: Path, name: str, world: World, given: Features | None) -> Features:
-    """The features that a folder brings, or those given where it brings none."""
-    kind, _, seed = name.partition(":")
-    own = name in ("true", f"learnt:{_ENCODER}") or (kind == "entangled" and seed.isdecimal())
-    if own and given is not None:
-        raise Unreadable(f"{path} brings its own features, {name!r}: give none")
-    if name == "true":
-        return true_features
-    if name == f"learnt:{_ENCODER}":
-        if encoder_folder(path).is_symlink():
-            raise Unreadable(f"{encoder_folder(path)} is a link: a library brings its encoder itself")
-        return Encoder.load(encoder_folder(path))
-    if own:
-        return entangled_features(len(world.feature_names), int(seed))
-    if given is None:
-        raise Unreadable(
-            f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
-        )
-    return given
-
-
-def _stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | None:
-    """How far skills move other features, as config.json has it."""
-    if stored is None:
-        return None
-    try:
-        moved = np.asarray(stored, np.float32)
-    except (TypeError, ValueError, OverflowError):
-        moved = np.empty(0, np.float32)
-    if moved.shape != (number, number) or not ((moved >= 0) & (moved <= 1)).all():
-        raise Unreadable(f"{path / 'config.json'} is not valid: {_MOVED!r} holds no [{number}, {number}] shares of 1")
-    return jnp.asarray(moved)

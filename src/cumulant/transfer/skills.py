@@ -5,11 +5,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from cumulant.features.coordinates import Features
+from cumulant.features.coordinates import Features, feature_count, world_of
 from cumulant.freeplay.learning import own_value
 from cumulant.freeplay.networks import Network
 from cumulant.worlds.episodes import Play, Policy, over_tasks, play_from
 from cumulant.worlds.protocol import World, never
+from cumulant.worlds.seen import observation_rank
 
 _STARTS = {"vector": 512, "frames": 16}  # of every feature's skills: frames are dear
 _HORIZON = 2  # times 1 / (1 - γ) steps: by then a skill has done what it can
@@ -33,7 +34,8 @@ def play_skill(
 
 def features_along(world: World, features: Features, states: PyTree) -> Float[Array, "t d"]:
     """The features of every state of an episode."""
-    return jax.vmap(lambda state: features(world.observe(state)))(states)
+    d = feature_count(features, world)
+    return jax.vmap(lambda state: features(world.observe(state))[:d])(states)
 
 
 @eqx.filter_jit
@@ -44,10 +46,11 @@ def disturbance(
 
     It takes no reward, and tells GPI what to pursue first and what to be careful with.
     """
+    world = world_of(features, world)
     seen = jax.eval_shape(lambda key: features(world.observe(world.reset(key))), key)
     d, m = jax.eval_shape(network, seen).shape[:2]
-    framed = jax.eval_shape(lambda key: world.observe(world.reset(key)), key).ndim > 1
-    starts, steps = _STARTS["frames" if framed else "vector"], max(1, int(_HORIZON / (1 - gamma)))
+    starts = _STARTS["frames" if observation_rank(world) > 1 else "vector"]
+    steps = max(1, int(_HORIZON / (1 - gamma)))
 
     def moved(i: Int[Array, ""], keys: Key[Array, " starts"]) -> Float[Array, " d"]:
         def episode(key: PRNGKeyArray) -> Float[Array, " d"]:

@@ -103,7 +103,7 @@ def play_on(world: Arena, features: Features, actor: Actor, now: Moment, thinkin
         seen = jax.vmap(world.observe)(states)
         thoughts = None
         if thinking and isinstance(actor.make, Gpi):
-            thoughts = jax.vmap(partial(actor.make.thought, guide[0]))(seen[:-1], memories)
+            thoughts = jax.vmap(partial(actor.make.thought, actor.world, guide[0]))(seen[:-1], memories)
         return Stretch(jax.vmap(world.features)(states), jax.vmap(features)(seen), actions, thoughts), last
 
     return jax.vmap(each)(actor.guides, now)

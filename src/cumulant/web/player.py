@@ -9,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt
 
+from cumulant.features.coordinates import resolution_of
 from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, Task
 from cumulant.goals.weights import padded
 from cumulant.goals.words import LanguageError
 from cumulant.transfer.audit import PsiAt, psi_at
-from cumulant.transfer.gpi import Thought, doubt
+from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
+from cumulant.transfer.values import doubt
 from cumulant.web import compiled, grids, runs
 from cumulant.web.compiled import MAX_STAGES
 from cumulant.web.courses import Broken, Regions, Standing, Tables, as_felt, regions_of
@@ -219,7 +221,8 @@ class Player:
         if method == "oracle":
             return aim.regions.goal, 0.0
         bins, grounding = self.library.config.bins, self.library.grounding
-        return tuple(as_felt(goal, bins, grounding) for goal in aim.plan.goals), doubt(self.library.features, bins)
+        resolution = float(np.max(resolution_of(self.library.features, self.world)))
+        return tuple(as_felt(goal, bins, grounding) for goal in aim.plan.goals), float(doubt(resolution, bins))
 
     def teach(self, task: Task, seed: int) -> list[Lesson]:
         """Weights from reward alone: 1 where the goal holds. What the words say is not told."""

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped, UInt8
 
 from cumulant.goals import plans
+from cumulant.goals.feature import Feature
 from cumulant.goals.plans import Plan, PlanTable, Progress
 from cumulant.goals.rewards import RewardTable, value
 from cumulant.goals.tasks import Task, reached
-from cumulant.worlds.protocol import Goal, World, render
+from cumulant.worlds.protocol import Goal, World, done_in, ends, render
+from cumulant.worlds.seen import observation_rank
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
 _FRAMES_AT_ONCE = {"cpu": 1024, "elsewhere": 16_384}
@@ -110,7 +112,7 @@ def play_from(
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
         state, memory, progress, steps = carry
-        over = course.over(progress, steps)
+        over = course.over(progress, steps) | done_in(world, state)
         memory, action = policy.act(memory, world.observe(state), key)
         following = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, world.step(state, action))
         return (following, memory, course.follow(progress, following), steps + ~over), (following, action, memory)
@@ -166,7 +168,7 @@ class Pursuing:
         return self.world.num_actions
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
+    def feature_names(self) -> tuple[str | Feature, ...]:
         """As in the world."""
         return self.world.feature_names
 
@@ -192,6 +194,15 @@ class Pursuing:
     def features(self, now: Pursued) -> Float[Array, " k"]:
         """The true features of the state."""
         return self.world.features(now.state)
+
+    @property
+    def ends(self) -> bool:
+        """As in the world."""
+        return ends(self.world)
+
+    def done(self, now: Pursued) -> Bool[Array, ""]:
+        """Whether the world cannot go on."""
+        return done_in(self.world, now.state)
 
     def render(self, now: Pursued, size: int) -> UInt8[Array, "size size 3"]:
         """The state as an RGB frame."""
@@ -285,8 +296,7 @@ def endings(
 
 def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:
     """All tasks at once; or, where the world shows frames and each task plays so many copies of it, a few at a time."""
-    seen = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
-    if seen.ndim == 1:
+    if observation_rank(world) == 1:
         return jax.vmap(function)(*xs)
     at_once = _FRAMES_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
     return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, at_once // copies))

@@ -173,7 +173,7 @@ class SpriteworldVectorEnv(VectorEnv):
         if self._key is None or self._episodes is None:
             raise RuntimeError("call reset before step")
         key, self._key = jax.random.split(self._key)
-        self._episodes, (obs, final_obs, terminated, truncated) = self._advance(
+        self._episodes, (obs, final_obs, terminated, truncated, _) = self._advance(
             self._episodes, jnp.asarray(actions, jnp.int32), key
         )
         success, time_out = np.array(terminated), np.array(truncated)

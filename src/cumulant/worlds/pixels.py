@@ -1,6 +1,7 @@
 """Spriteworld seen as frames."""
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from jaxtyping import Array, UInt8
 
@@ -22,6 +23,7 @@ class PixelSpriteworld(Spriteworld):
 
     size: int = 64  # of a frame, in pixels
     look: str = "plain"  # one of LOOKS
+    shows_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse a world that cannot be."""

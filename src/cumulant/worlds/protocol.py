@@ -7,10 +7,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8
 
+from cumulant.goals.feature import Feature
+
 
 @runtime_checkable
 class World(Protocol):
     """A world of pure functions. A state is any pytree; a world is hashable, so that it can be a static argument.
+
+    Beside what every world has, it may have: `inputs(obs)`, what the network is to see beside the features, [n];
+    `done(state)`, whether the episode cannot go on; `render(state, size)`, an RGB frame. A world whose observation is
+    its features says so by `shows_features = True`.
 
     >>> from dataclasses import dataclass
     >>> import jax, jax.numpy as jnp, cumulant
@@ -36,8 +42,8 @@ class World(Protocol):
         """Actions are 0 .. num_actions - 1."""
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the k true features."""
+    def feature_names(self) -> tuple[str | Feature, ...]:
+        """The k features: bare names of numbers in [0, 1], or descriptions with a range, a unit and words."""
 
     @property
     def max_steps(self) -> int:
@@ -49,11 +55,11 @@ class World(Protocol):
     def step(self, state: PyTree, action: Int[Array, ""]) -> PyTree:
         """The state that follows."""
 
-    def observe(self, state: PyTree) -> Shaped[Array, "..."]:
+    def observe(self, state: PyTree) -> PyTree:
         """What an agent sees of a state."""
 
     def features(self, state: PyTree) -> Float[Array, " k"]:
-        """The true features of a state, each in [0, 1]."""
+        """The features of a state, each within its range: [0, 1] where it has only a name."""
 
 
 class Drawing(NamedTuple):
@@ -119,14 +125,21 @@ class Episodes(NamedTuple):
 class Timestep(NamedTuple):
     """What one step of n episodes shows. `final_obs` is where the action led; `obs` is where to act next.
 
-    The two differ only where an episode ended, by success (`terminated`) or by the time limit (`truncated`),
-    and `obs` already belongs to the next one. Values bootstrap from `final_obs`, and only `terminated` stops them.
+    The two differ only where an episode ended: by success (`terminated`), since the world cannot go on (`done`), or by
+    the time limit (`truncated`). Then `obs` already belongs to the next one. Values bootstrap from `final_obs`; success
+    and `done` stop them.
     """
 
-    obs: Shaped[Array, "n ..."]
-    final_obs: Shaped[Array, "n ..."]
+    obs: PyTree[Shaped[Array, "n ..."]]
+    final_obs: PyTree[Shaped[Array, "n ..."]]
     terminated: Bool[Array, " n"]
     truncated: Bool[Array, " n"]
+    done: Bool[Array, " n"]
+
+    @property
+    def ended(self) -> Bool[Array, " n"]:
+        """Where a new episode began."""
+        return self.terminated | self.truncated | self.done
 
 
 Goal = Callable[[PyTree], Bool[Array, ""]]  # a predicate on one state
@@ -137,9 +150,34 @@ def never(state: PyTree) -> Bool[Array, ""]:
     return jnp.zeros((), bool)
 
 
+def done_in(world: World, state: PyTree) -> Bool[Array, ""]:
+    """Whether the world cannot go on from a state. Most worlds always can."""
+    return world.done(state) if hasattr(world, "done") else jnp.zeros((), bool)
+
+
+def ends(world: World) -> bool:
+    """Whether there are states from which the world cannot go on."""
+    return getattr(world, "ends", hasattr(world, "done"))
+
+
 def begin(world: World, key: PRNGKeyArray, num: int) -> Episodes:
     """`num` new episodes."""
     return Episodes(jax.vmap(world.reset)(jax.random.split(key, num)), jnp.zeros(num, jnp.int32))
+
+
+def restarted(
+    world: World, states: PyTree[Shaped[Array, "n ..."]], ended: Bool[Array, " n"], key: PRNGKeyArray
+) -> PyTree[Shaped[Array, "n ..."]]:
+    """The states, with a random first one in place of each where an episode ended."""
+    if hasattr(world, "restart"):  # a world outside of the program begins only those anew
+        return world.restart(states, ended, key)
+
+    def fresh(_: None) -> PyTree:
+        new = jax.vmap(world.reset)(jax.random.split(key, len(ended)))
+        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(ended, new, old), new, states)
+
+    # Most steps end no episode, and then no start need be drawn: ten times the speed on a CPU.
+    return jax.lax.cond(ended.any(), fresh, lambda _: states, None)
 
 
 def advance(
@@ -148,7 +186,7 @@ def advance(
     action: Int[Array, " n"],
     key: PRNGKeyArray,
     goal: Goal = never,
-    observe: Callable[[PyTree], Shaped[Array, "..."]] | None = None,
+    observe: Callable[[PyTree], PyTree] | None = None,
 ) -> tuple[Episodes, Timestep]:
     """One step of every episode, and a new episode (from `key`) in place of each that ended.
 
@@ -157,14 +195,9 @@ def advance(
     """
     state, time = jax.vmap(world.step)(episodes.state, action), episodes.time + 1
     terminated = jax.vmap(goal)(state) | jax.vmap(goal)(episodes.state)
-    truncated = ~terminated & (time >= world.max_steps)
-    ended = terminated | truncated
-
-    def replace(_: None) -> Episodes:
-        fresh = begin(world, key, len(time))
-        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(ended, new, old), fresh, Episodes(state, time))
-
-    # Most steps end no episode, and then no start need be drawn: ten times the speed on a CPU.
-    following = jax.lax.cond(ended.any(), replace, lambda _: Episodes(state, time), None)
+    done = ~terminated & jax.vmap(lambda state: done_in(world, state))(state)
+    truncated = ~terminated & ~done & (time >= world.max_steps)
+    ended = terminated | truncated | done
+    following = Episodes(restarted(world, state, ended, key), jnp.where(ended, 0, time))
     observe = jax.vmap(observe or world.observe)
-    return following, Timestep(observe(following.state), observe(state), terminated, truncated)
+    return following, Timestep(observe(following.state), observe(state), terminated, truncated, done)

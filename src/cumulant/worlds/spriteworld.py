@@ -1,7 +1,7 @@
 """Spriteworld: an agent that walks over objects and drags the one it stands on (the paper's appendix A.1)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ class Spriteworld:
     drag_ratio: float = 0.5  # how far a drag goes, as a part of a step
     half_extent: float = 0.1  # of every object
     max_steps: int = 100
+    shows_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a world that cannot be."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.goals.bins import phi
@@ -48,9 +49,9 @@ class Diayn:
 class Skilled(NamedTuple):
     """A transition, and the skill that made it."""
 
-    f: Float[Array, "*batch k"]
+    x: Float[Array, "*batch k"]
     action: Int[Array, "*batch"]
-    next_f: Float[Array, "*batch k"]
+    next_x: Float[Array, "*batch k"]
     skill: Int[Array, "*batch"]
 
 
@@ -65,7 +66,7 @@ class Networks(eqx.Module):
         """Three networks of the same body."""
         heads = ((config.skills,), actions), ((), config.skills), ((config.skills, 1, k, config.bins), actions)
         self.q, self.discriminator, self.psi = (
-            Trunk(k, shape, outputs, config.width, config.depth, True, key)
+            Trunk(Inputs(k), shape, outputs, config.width, config.depth, True, key)
             for (shape, outputs), key in zip(heads, jax.random.split(key, 3), strict=True)
         )
 
@@ -122,7 +123,7 @@ def start(world: World, config: Diayn, key: PRNGKeyArray) -> Learning:
         networks=networks,
         target=networks,
         optimiser=_optimiser(config).init(eqx.filter(networks, eqx.is_inexact_array)),
-        replay=empty(example, config.replay),
+        replay=empty(example, config.replay, k),
         episodes=begin(world, key_worlds, config.num_envs),
         skill=jax.random.randint(key_skill, (config.num_envs,), 0, config.skills),
         key=key_learn,
@@ -173,14 +174,14 @@ def learn(config: Diayn, learning: Learning, key: PRNGKeyArray) -> Learning:
 
 def loss(config: Diayn, networks: Networks, target: Networks, step: Skilled) -> Float[Array, ""]:
     """The three losses of one transition. Only the discriminator asks which skill made it."""
-    behind, gamma = target.q(step.next_f), config.gamma
+    behind, gamma = target.q(step.next_x), config.gamma
     soft = config.temperature * (1 - gamma)
-    told = networks.told_apart(step.next_f)
+    told = networks.told_apart(step.next_x)
     reward = jax.lax.stop_gradient(told) + jnp.log(config.skills)  # of every skill, for having come to s'
     q_goal = (1 - gamma) * reward + gamma * soft * jax.nn.logsumexp(behind / soft, axis=-1)
     chances = jax.nn.softmax(_logits(config, behind))  # of the next action, under every skill
-    following = jnp.einsum("zolha,za->zolh", target.psi(step.next_f), chances)
-    psi_goal = (1 - gamma) * phi(step.f, config.bins) + gamma * following
-    q_loss = optax.losses.huber_loss(networks.q(step.f)[:, step.action], q_goal).mean()
-    psi_loss = optax.losses.huber_loss(networks.psi(step.f)[..., step.action], psi_goal).mean()
+    following = jnp.einsum("zolha,za->zolh", target.psi(step.next_x), chances)
+    psi_goal = (1 - gamma) * phi(step.x, config.bins) + gamma * following
+    q_loss = optax.losses.huber_loss(networks.q(step.x)[:, step.action], q_goal).mean()
+    psi_loss = optax.losses.huber_loss(networks.psi(step.x)[..., step.action], psi_goal).mean()
     return q_loss + psi_loss - told[step.skill]

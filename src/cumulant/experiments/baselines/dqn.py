@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.worlds.episodes import Policy, goal_of
@@ -45,9 +46,9 @@ class Dqn:
 class Rewarded(NamedTuple):
     """A transition of a task. Reaching the goal gives reward 1 and ends the episode, so one flag says both."""
 
-    f: Float[Array, "*batch k"]
+    x: Float[Array, "*batch k"]
     action: Int[Array, "*batch"]
-    next_f: Float[Array, "*batch k"]
+    next_x: Float[Array, "*batch k"]
     success: Bool[Array, "*batch"]
 
 
@@ -82,13 +83,13 @@ def start(world: World, config: Dqn, key: PRNGKeyArray) -> Learning:
     """The first moment of a run."""
     key_network, key_worlds, key_learn = jax.random.split(key, 3)
     k = len(world.feature_names)
-    network = Trunk(k, (), world.num_actions, config.width, config.depth, config.relational, key_network)
+    network = Trunk(Inputs(k), (), world.num_actions, config.width, config.depth, config.relational, key_network)
     example = Rewarded(jnp.zeros(k), jnp.zeros((), jnp.int32), jnp.zeros(k), jnp.zeros((), bool))
     return Learning(
         network=network,
         target=network,
         optimiser=optax.adam(config.learning_rate).init(eqx.filter(network, eqx.is_inexact_array)),
-        replay=empty(example, config.replay),
+        replay=empty(example, config.replay, k),
         episodes=begin(world, key_worlds, config.num_envs),
         key=key_learn,
         update=jnp.zeros((), jnp.int32),
@@ -142,8 +143,8 @@ def learn(config: Dqn, learning: Learning, key: PRNGKeyArray) -> Learning:
 
 def loss(config: Dqn, network: Trunk, target: Trunk, batch: Rewarded) -> Float[Array, ""]:
     """Mean Huber loss against r + γ Q(s', argmax Q): the network chooses, the target values. Success ends all."""
-    q = jnp.take_along_axis(jax.vmap(network)(batch.f), batch.action[:, None], axis=1)[:, 0]
-    choice = jax.vmap(network)(batch.next_f).argmax(axis=1)
-    following = jnp.take_along_axis(jax.vmap(target)(batch.next_f), choice[:, None], axis=1)[:, 0]
+    q = jnp.take_along_axis(jax.vmap(network)(batch.x), batch.action[:, None], axis=1)[:, 0]
+    choice = jax.vmap(network)(batch.next_x).argmax(axis=1)
+    following = jnp.take_along_axis(jax.vmap(target)(batch.next_x), choice[:, None], axis=1)[:, 0]
     goal = jnp.where(batch.success, 1.0, config.gamma * following)
     return optax.losses.huber_loss(q, jax.lax.stop_gradient(goal)).mean()

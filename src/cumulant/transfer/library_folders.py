@@ -1,0 +1,149 @@
+"""Libraries as folders: what is written, and what of it is believed when it is read."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from cumulant import storage
+from cumulant.features.coordinates import (
+    Features,
+    Learnt,
+    Rotation,
+    entangled_features,
+    feature_count,
+    true_features,
+)
+from cumulant.features.encoder import Encoder
+from cumulant.freeplay.networks import Network
+from cumulant.freeplay.settings import FreePlay
+from cumulant.storage import Unreadable
+from cumulant.worlds import shipped
+from cumulant.worlds.protocol import World
+
+FORMAT = 2
+_READ = (1, 2)  # formats; the first is of version 0.1
+DIGITS = 4  # of how far skills move features, as config.json keeps it
+_MOVED = "moved"
+_ENCODER = "encoder"  # the folder of learnt features inside a library's own
+
+
+class Stored(NamedTuple):
+    """What a folder says of a library, but for its weights."""
+
+    world: World
+    config: FreePlay
+    features: Features
+    moved: Any  # as JSON has it
+
+
+def write(
+    folder: Path,
+    world: World,
+    config: FreePlay,
+    features: Features,
+    network: Network,
+    moved: Float[Array, "d d"] | None,
+) -> None:
+    """Write a library, with its encoder if it has one."""
+    if isinstance(features, Encoder):
+        features.save(encoder_folder(folder))
+    measured = {} if moved is None else {_MOVED: np.asarray(moved, float).round(DIGITS).tolist()}
+    storage.write(folder, network, describe(world, config, features) | measured)
+
+
+def read(path: Path, world: World | None, features: Features | None) -> Stored:
+    """What a folder says. A world or features that it cannot bring must be given. Unreadable if anything is wrong."""
+    info = storage.read_info(path)
+    kinds = {"world": dict, "free_play": dict, "features": str}
+    if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
+        raise Unreadable(f"{path} is not a skill library that this version reads")
+    try:
+        config = FreePlay(**info["free_play"])
+        known = world or shipped.restore(info["world"])
+    except (TypeError, ValueError) as error:
+        raise Unreadable(f"{path / 'config.json'} is not valid: {error}") from None
+    if known is None:
+        kind = info["world"].get("kind")
+        raise Unreadable(f"{path} was made in a world of kind {kind!r}: give that world to load it")
+    if shipped.describe(known) != info["world"]:
+        raise Unreadable(f"{path} was made in another world: {info['world']}")
+    try:
+        used = _stored_features(path, info["features"], known, features)
+        check_features(used, known)
+    except ValueError as error:
+        raise Unreadable(f"{path}: {error}") from None
+    return Stored(known, config, used, info.get(_MOVED))
+
+
+def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:
+    """A library but for its weights, as JSON holds it."""
+    return {
+        "format": FORMAT,
+        "world": shipped.describe(world),
+        "features": _features_name(features),
+        "free_play": dataclasses.asdict(config),
+    }
+
+
+def encoder_folder(library: Path) -> Path:
+    """Where a library's folder keeps its encoder."""
+    return library / _ENCODER
+
+
+def check_features(features: Features, world: World) -> None:
+    """ValueError for features that were learnt in another world, or that are none of what this world shows."""
+    if not callable(features):
+        raise ValueError(f"features are a function of the observation, not {features!r}")
+    if isinstance(features, Learnt) and features.world != world:
+        raise ValueError(f"these features were learnt in another world: {features.world}")
+    feature_count(features, world)
+
+
+def _features_name(features: Features) -> str:
+    """What a folder says of features: how to make them, or, of somebody's own, whose they are."""
+    if features is true_features:
+        return "true"
+    if isinstance(features, Rotation):
+        return f"entangled:{features.seed}"
+    if isinstance(features, Encoder):
+        return f"learnt:{_ENCODER}"
+    own = features if hasattr(features, "__qualname__") else type(features)
+    return f"{own.__module__}:{own.__qualname__}"
+
+
+def _stored_features(path: Path, name: str, world: World, given: Features | None) -> Features:
+    """The features that a folder brings, or those given where it brings none."""
+    kind, _, seed = name.partition(":")
+    own = name in ("true", f"learnt:{_ENCODER}") or (kind == "entangled" and seed.isdecimal())
+    if own and given is not None:
+        raise Unreadable(f"{path} brings its own features, {name!r}: give none")
+    if name == "true":
+        return true_features
+    if name == f"learnt:{_ENCODER}":
+        if encoder_folder(path).is_symlink():
+            raise Unreadable(f"{encoder_folder(path)} is a link: a library brings its encoder itself")
+        return Encoder.load(encoder_folder(path))
+    if own:
+        return entangled_features(len(world.feature_names), int(seed))
+    if given is None:
+        raise Unreadable(
+            f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
+        )
+    return given
+
+
+def stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | None:
+    """How far skills move other features, as config.json has it."""
+    if stored is None:
+        return None
+    try:
+        moved = np.asarray(stored, np.float32)
+    except (TypeError, ValueError, OverflowError):
+        moved = np.empty(0, np.float32)
+    if moved.shape != (number, number) or not ((moved >= 0) & (moved <= 1)).all():
+        raise Unreadable(f"{path / 'config.json'} is not valid: {_MOVED!r} holds no [{number}, {number}] shares of 1")
+    return jnp.asarray(moved)
