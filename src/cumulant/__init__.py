@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cumulant.freeplay.runs import Diverged as Diverged
     from cumulant.freeplay.settings import PRESETS as PRESETS
     from cumulant.freeplay.settings import FreePlay as FreePlay
+    from cumulant.goals.feature import Feature as Feature
     from cumulant.goals.language import parse as parse
     from cumulant.goals.language import parse_plan as parse_plan
     from cumulant.goals.plans import Plan as Plan
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from cumulant.transfer.evaluation import evaluate as evaluate
     from cumulant.transfer.library import Library as Library
     from cumulant.transfer.pretraining import pretrain as pretrain
+    from cumulant.worlds.check import check as check
     from cumulant.worlds.episodes import Policy as Policy
     from cumulant.worlds.episodes import play as play
     from cumulant.worlds.episodes import random_policy as random_policy
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from cumulant.worlds.pixels import PixelSpriteworld as PixelSpriteworld
     from cumulant.worlds.protocol import World as World
     from cumulant.worlds.protocol import render as render
+    from cumulant.worlds.room import Room as Room
     from cumulant.worlds.spriteworld import Spriteworld as Spriteworld
 
     __version__: str
@@ -39,6 +42,7 @@ _MODULES = {
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),
+    "goals.feature": ("Feature",),
     "goals.language": ("parse", "parse_plan"),
     "goals.plans": ("Plan", "Stage"),
     "goals.suites": ("suite",),
@@ -51,10 +55,12 @@ _MODULES = {
     "transfer.evaluation": ("Success", "evaluate"),
     "transfer.library": ("Library",),
     "transfer.pretraining": ("pretrain",),
+    "worlds.check": ("check",),
     "worlds.episodes": ("Policy", "play", "random_policy"),
     "worlds.oracle": ("oracle_policy",),
     "worlds.pixels": ("PixelSpriteworld",),
     "worlds.protocol": ("World", "render"),
+    "worlds.room": ("Room",),
     "worlds.spriteworld": ("Spriteworld",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -19,11 +19,11 @@ class Feature:
 
     name: str  # "temperature", or the axis of a thing, "x"
     of: str = ""  # the thing it belongs to, if the world has several
-    low: float = 0.0
-    high: float = 1.0
+    low: int | float = 0.0
+    high: int | float = 1.0
     unit: str = ""
     words: tuple[str, ...] = ()  # of its regions, equally wide, from low to high
-    resolution: float = 0.0  # how far off it may be, in its unit: what trembles by less has not changed
+    resolution: int | float = 0.0  # how far off it may be, in its unit: what trembles by less has not changed
 
     def __post_init__(self) -> None:
         """Refuse a range that is none."""

@@ -1,0 +1,220 @@
+"""A look at a new world before anything is learnt in it: what is wrong, and how to mend it, in one line each."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from cumulant.goals.feature import Feature, described
+from cumulant.worlds.protocol import World, done_in
+
+_COPIES = 64  # of the world that are played at random
+_STEPS = 200  # of each, at most
+_EVEN_SO = 1e-4  # of a range: what rounding may lead outside
+_UNUSED = 0.05  # of a range: what moves by less in all uses too little of it
+_SMALL = 0.05  # of a feature's large changes: what is smaller is a tremble
+_OFTEN = 0.2  # of all steps: a tremble that is seen less often does no harm
+_MEMBERS = ("num_actions", "max_steps", "feature_names", "reset", "step", "observe", "features")
+
+
+class Finding(NamedTuple):
+    """Something that is wrong with a world, or may be."""
+
+    kind: Literal["error", "warning"]
+    about: str  # a function of the world, or a feature
+    message: str
+
+
+class _Walks(NamedTuple):
+    """Random play: n walks of t steps."""
+
+    features: Float[np.ndarray, "n t+1 k"]
+    observations: list[np.ndarray]  # leaves, [n, t + 1, ...] each
+    done: np.ndarray  # [n, t + 1]
+
+
+def check(world: Any) -> list[Finding]:
+    """Play at random in a world, and say what is wrong with it; nothing, if all is well.
+
+    An `error` makes learning impossible or meaningless. A `warning` is worth a look.
+
+    >>> import cumulant
+    >>> cumulant.check(cumulant.Spriteworld())
+    []
+    """
+    errors = list(_structure(world))
+    if errors:
+        return errors
+    try:
+        errors = list(_purity(world))
+        walks = _walks(world) if not errors else None
+    except Exception as error:  # whatever somebody's own world does
+        return [Finding("error", "step", f"random play fails: {_first_line(error)}")]
+    if walks is None:
+        return errors
+    errors = list(_numbers(walks))
+    if errors:
+        return errors
+    features = described(world.feature_names)
+    return [finding for i, each in enumerate(features) for finding in _feature(each, walks, i)] + list(_actions(world))
+
+
+def _structure(world: World) -> Iterator[Finding]:
+    """Whether it has what worlds have, and whether its functions fit together."""
+    missing = [name for name in _MEMBERS if not hasattr(world, name)]
+    if missing:
+        yield Finding("error", missing[0], f"a world has `{missing[0]}`, and {type(world).__name__} has none")
+        return
+    try:
+        hash(world)
+    except TypeError:
+        yield Finding("error", "world", "it must be hashable: make it a frozen dataclass with tuples instead of lists")
+    for name in ("num_actions", "max_steps"):
+        if not isinstance(getattr(world, name), int) or getattr(world, name) < 1:
+            yield Finding("error", name, f"it must be a whole number, 1 or more, but is {getattr(world, name)!r}")
+            return
+    try:
+        names = [feature.full_name for feature in described(world.feature_names)]
+    except (TypeError, ValueError, AttributeError) as error:
+        yield Finding("error", "feature_names", _first_line(error))
+        return
+    if not names or len(set(names)) < len(names):
+        yield Finding("error", "feature_names", f"each feature has a name of its own, but they are {', '.join(names)}")
+        return
+    yield from _shapes(world, len(names))
+
+
+def _shapes(world: World, k: int) -> Iterator[Finding]:
+    """Whether the functions are written in JAX, and what one gives is what the next takes."""
+    given: dict[str, PyTree] = {}
+    functions: dict[str, Callable[..., PyTree]] = {
+        "reset": world.reset,
+        "step": world.step,
+        "observe": world.observe,
+        "features": world.features,
+        "done": partial(done_in, world),
+    }
+    for name, function in functions.items():
+        inputs = {"reset": (jax.random.key(0),), "step": (given.get("reset"), jnp.int32(0))}
+        try:
+            given[name] = jax.eval_shape(function, *inputs.get(name, (given.get("reset"),)))
+        except Exception as error:  # whatever somebody's own world does
+            yield Finding("error", name, f"it fails, or is not written in JAX: {_first_line(error)}")
+            return
+    before, after, features, done = (_described(given[name]) for name in ("reset", "step", "features", "done"))
+    if after != before:
+        yield Finding("error", "step", f"it makes of a state {before} one {after}: keep shapes and dtypes")
+    if getattr(given["features"], "shape", None) != (k,):
+        yield Finding("error", "features", f"they are {features}, but there are {k} feature_names")
+    if done != "bool[]":
+        yield Finding("error", "done", f"it must be one truth value, but is {done}")
+
+
+def _described(tree: PyTree) -> str:
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)) or "of nothing"
+
+
+def _purity(world: World) -> Iterator[Finding]:
+    """Whether the same state and action always lead to the same, and the same key to the same start."""
+    key, action = jax.random.key(1), jnp.int32(world.num_actions - 1)
+    state = world.reset(key)
+    if getattr(world, "on_the_host", False):  # its states are places of environments, which move on
+        return
+    pairs = {"reset": (lambda: world.reset(key)), "step": (lambda: world.step(state, action))}
+    for name, function in pairs.items():
+        same = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.tree.map(_data, function()))]
+        again = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.tree.map(_data, function()))]
+        if not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(same, again, strict=True)):
+            yield Finding(
+                "error", name, "the same input gave two results: draw at random from a key in the state alone"
+            )
+
+
+def _data(leaf: Array) -> Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _walks(world: World) -> _Walks:
+    """Random play from random starts."""
+    steps = min(world.max_steps, _STEPS)
+    copies = min(_COPIES, getattr(world, "at_once", _COPIES))
+
+    @eqx.filter_jit
+    def walk(key: PRNGKeyArray) -> tuple:
+        def look(state: PyTree) -> tuple:
+            return jnp.asarray(world.features(state), jnp.float32), world.observe(state), done_in(world, state)
+
+        def step(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, tuple]:
+            following = world.step(state, jax.random.randint(key, (), 0, world.num_actions))
+            over = done_in(world, state)
+            following = jax.tree.map(lambda new, old: jnp.where(over, old, new), following, state)
+            return following, look(following)
+
+        key_start, key_steps = jax.random.split(key)
+        start = world.reset(key_start)
+        seen: tuple
+        _, seen = jax.lax.scan(step, start, jax.random.split(key_steps, steps))
+        return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), look(start), seen)
+
+    features, shown, done = jax.vmap(walk)(jax.random.split(jax.random.key(0), copies))
+    return _Walks(np.asarray(features), [np.asarray(leaf) for leaf in jax.tree.leaves(shown)], np.asarray(done))
+
+
+def _numbers(walks: _Walks) -> Iterator[Finding]:
+    for name, values in {"features": [walks.features], "observe": walks.observations}.items():
+        if any(leaf.dtype.kind == "f" and not np.isfinite(leaf).all() for leaf in values):
+            yield Finding("error", name, "random play meets NaN or an infinity: find the step that makes it")
+
+
+def _feature(feature: Feature, walks: _Walks, i: int) -> Iterator[Finding]:
+    """Whether a feature stays in its range, moves, and does more than tremble."""
+    name, values = feature.full_name, walks.features[:, :, i]
+    low, high, extent = values.min(), values.max(), feature.high - feature.low
+    outside = max(feature.low - low, high - feature.high)
+    if outside > max(_EVEN_SO * extent, feature.resolution):
+        found = f"it goes from {low:.4g} to {high:.4g}, and its range is {feature.low:g} to {feature.high:g}"
+        yield Finding("error", name, f"{found}: describe it as Feature({feature.name!r}, low=…, high=…)")
+        return
+    changes = np.abs(np.diff(values, axis=1))
+    moved = changes > max(feature.resolution, 1e-6 * extent)
+    if not moved.any():
+        yield Finding("warning", name, "random play never moves it: no policy will learn to")
+        return
+    if high - low < _UNUSED * extent:
+        yield Finding("warning", name, f"random play sees only {low:.4g} to {high:.4g} of its range: narrow the range")
+    tremble = resolution_seen(changes / extent) * extent
+    if tremble > feature.resolution:
+        yield Finding("warning", name, f"it trembles by up to {tremble:.2g}: give it resolution={tremble:.2g}")
+
+
+def resolution_seen(changes: Float[np.ndarray, "..."]) -> float:
+    """How far a feature trembles, from how far it changed from step to step; 0 if its changes are of one kind."""
+    moving = changes[changes > 1e-6]
+    if not len(moving):
+        return 0.0
+    small = moving[moving < _SMALL * np.quantile(moving, 0.99)]
+    return float(np.quantile(small, 0.99)) if len(small) > _OFTEN * changes.size else 0.0
+
+
+def _actions(world: World) -> Iterator[Finding]:
+    """Whether the last action does something of its own: JAX reads past the end of a table without a word."""
+    if world.num_actions < 2 or getattr(world, "on_the_host", False):
+        return
+    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(2), _COPIES))
+    last, before = (
+        jax.tree.map(_data, jax.vmap(lambda state, a=a: world.step(state, a))(states))
+        for a in (jnp.int32(world.num_actions - 1), jnp.int32(world.num_actions - 2))
+    )
+    alike = jax.tree.map(np.array_equal, last, before)
+    if all(jax.tree.leaves(alike)):
+        numbers = f"{world.num_actions - 2} and {world.num_actions - 1}"
+        yield Finding("warning", "num_actions", f"the actions {numbers} do the same everywhere: are there so many?")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
