@@ -26,6 +26,7 @@ from cumulant.commands.represent import RepresentCommand
 from cumulant.commands.reproduce import Reproduce
 from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
+from cumulant.commands.worlds import Check, Worlds, fold_world
 from cumulant.freeplay.settings import PRESETS
 
 _DESCRIPTION = """Play freely once, with no reward; then act on any goal at once, in words or as a reward.
@@ -56,6 +57,8 @@ def _commands(argv: Sequence[str]) -> Any:
         | Annotated[Pretrain, subcommand("pretrain", default=pretrain)]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Inspect, subcommand("inspect")]
+        | Annotated[Worlds, subcommand("worlds")]
+        | Annotated[Check, subcommand("check")]
         | Annotated[Reproduce, subcommand("reproduce")]
         | Annotated[Bench, subcommand("bench")]
     )
@@ -118,7 +121,7 @@ def _read_command(argv: Sequence[str]) -> Any:
     """Parse the arguments; what tyro says in a box over several lines, we say in one."""
     if (empty := _empty_option(argv)) is not None:
         raise BadInput(f"{empty} is empty")
-    said = io.StringIO()
+    said, argv = io.StringIO(), fold_world(argv)
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(

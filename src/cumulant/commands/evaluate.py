@@ -27,6 +27,7 @@ class Evaluate:
     """
 
     library: tuple[Path, ...] = ()  # Skill libraries, pooled (say, one a seed); by default the one that ships.
+    world: str = ""  # Of your own, package.module:World: that of the libraries, or to play in without any.
     features: str = ""  # Only if they were made with a function of your own: package.module:function.
     # Tasks in thirds, or along bins; any of the (m+1)^k goals; plans; or rewards that are more than a task.
     suite: Literal["paper", "aligned", "coverage", "plans", "rewards"] = "paper"

@@ -34,11 +34,12 @@ class LibraryOptions:
     """Which library, shared by all commands that act with one."""
 
     library: Path | None = None  # A skill library; by default the one that ships.
+    world: str = ""  # Only if it was made in a world of your own: package.module:World, as for pretrain.
     features: str = ""  # Only if it was made with a function of your own: package.module:function.
 
     def load(self) -> "Library":
         """The library, or BadInput."""
-        return library_in(self.library, self.features)
+        return library_in(self.library, self.features, self.world)
 
 
 SHIPPED = LibraryOptions()
@@ -54,13 +55,17 @@ def world_of(objects: tuple[str, ...]) -> "Spriteworld":
         raise BadInput(str(error)) from None
 
 
-def library_in(path: Path | None, features: str = "") -> "Library":
+def library_in(path: Path | None, features: str = "", world: str = "") -> "Library":
     """The library in a folder, or the one that ships. Code is imported only if the user's own command names it."""
+    from cumulant.commands.worlds import world_named
     from cumulant.storage import Unreadable
     from cumulant.transfer.library import Library
 
+    if world and path is None:
+        raise BadInput("the library that ships has its own world: give --library with --world")
+    known = world_named(world) if world else None
     try:
-        library = Library.load(path, features=_function_named(features, "features") if features else None)
+        library = Library.load(path, known, function_named(features, "features") if features else None)
     except (Unreadable, ValueError, SystemExit) as error:  # somebody's own function may do anything
         raise BadInput(str(error)) from None
     if features:
@@ -82,7 +87,7 @@ def features_named(name: str, world: "World") -> "Features":
             return Encoder.load(folder)
         if kind == "entangled" and rest.isdecimal():
             return entangled_features(len(world.feature_names), int(rest))
-        function = _function_named(name, "features")
+        function = function_named(name, "features")
         feature_count(function, world)  # before anything is computed, or overwritten
     except (Unreadable, ValueError, SystemExit) as error:  # somebody's own function may do anything
         raise BadInput(str(error)) from None
@@ -99,7 +104,7 @@ def reward_named(name: str, library: "Library") -> "Reward":
     """The user's reward as a function of the state, tried on random states before it is used."""
     import jax.numpy as jnp
 
-    function, world = _function_named(name, "reward"), library.world
+    function, world = function_named(name, "reward"), library.world
     values = _tried(name, "reward", function, world)
     if values.shape != (_TRIED,):
         raise BadInput(f"reward {name!r} must return one number, but returns the shape {values.shape[1:]}")
@@ -132,7 +137,7 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _function_named(name: str, role: str) -> Callable[..., Any]:
+def function_named(name: str, role: str) -> Callable[..., Any]:
     """The function that "package.module:function" names; modules of the working folder count."""
     module, _, function = name.partition(":")
     if not module or not function:

@@ -21,10 +21,12 @@ from cumulant.commands.inputs import (
     world_of,
 )
 from cumulant.commands.output import print_json
+from cumulant.commands.worlds import world_named
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 
 if TYPE_CHECKING:
     from cumulant.features.coordinates import Features
+    from cumulant.transfer.library import Library
     from cumulant.worlds.protocol import World
 
 
@@ -40,7 +42,9 @@ class Pretrain:
     out: Path = Path("my-library")  # Folder for the library, its metrics and its checkpoints.
     preset: Literal["cpu", "fast", "paper"] = "cpu"  # For 2 cores; for one GPU; as in the paper.
     seed: int = 0  # Of everything random.
-    objects: tuple[str, ...] | None = None  # The world's objects, topmost first; by default a square and a circle.
+    # One that ships (cumulant worlds), package.module:World, or gymnasium:ID; its parameters are --world.FIELD VALUE.
+    world: str = "spriteworld"
+    objects: tuple[str, ...] | None = None  # Of spriteworld, topmost first; by default a square and a circle.
     features: str = "true"  # Or learnt:FOLDER, entangled:SEED, or package.module:function of the observation.
     resume: Flag = False  # Go on with the run in the folder.
     force: Flag = False  # Overwrite the run in the folder.
@@ -96,9 +100,9 @@ class Pretrain:
             return print_json({"out": str(self.out), "updates": updates} | reporter.summary())
         train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
         print(f"{self.out}: {updates:,} updates in {train}, compiled in {compiling}")
-        thing = library.feature_names[-1].rpartition("_")[0]
-        goal = f'"{thing} top left"' if library.knows_words else "--reward package.module:function"
-        print(f"Next: cumulant solve {goal} --library {self.out}")
+        goal = f'"{_example(library)}"' if library.knows_words else "--reward package.module:function"
+        own = f" --world {self.world}" if ":" in self.world else ""
+        print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
     def _settings_for(self, features: int) -> FreePlay:
         """The settings, with steps and batch for so many features where they are still the preset's."""
@@ -113,6 +117,8 @@ class Pretrain:
         from cumulant.transfer.library_folders import encoder_folder
 
         given = learnt_folder(self.features)
+        if self.world != "spriteworld":
+            return self._own_world()
         if given is None:
             world = world_of(self.objects or OBJECTS)
             return world, features_named(self.features, world)
@@ -123,6 +129,32 @@ class Pretrain:
         if self.objects not in (None, objects):
             raise BadInput(f"{self.features} was learnt in a world of {', '.join(objects)}: leave out --objects")
         return encoder.world, encoder
+
+    def _own_world(self) -> "tuple[World, Features]":
+        """Any other world, looked at before anything is learnt in it; and the features."""
+        from cumulant.features.coordinates import true_features
+        from cumulant.worlds.check import check
+
+        if self.objects is not None:
+            raise BadInput("--objects are spriteworld's: leave them out, or --world")
+        if self.world.startswith("gymnasium:"):
+            world, features = world_named(self.world, "" if self.features == "true" else self.features), true_features
+        else:
+            world = world_named(self.world)
+            features = features_named(self.features, world)
+        for finding in check(world):
+            said = f"{finding.about}: {finding.message}"
+            if finding.kind == "error":
+                raise BadInput(f"nothing can be learnt in this world: {said}")
+            print(f"warning: {said}", file=sys.stderr)
+        return world, features
+
+
+def _example(library: "Library") -> str:
+    """A phrase that the library understands: the first region of its last feature."""
+    from cumulant.goals.suites import example
+
+    return str(example(library.world.feature_names))
 
 
 class _Interrupt:

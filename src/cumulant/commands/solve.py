@@ -71,7 +71,7 @@ class Solve:
         check_budget(self.budget)
         usable_files(self.gif, self.trace)
         library, key = self.using.load(), key_of(self.seed)
-        world = library.world
+        world = library.seen
         if self.phrase and library.why_no_words:
             raise BadInput(f"{library.why_no_words}: give --reward")
         asked = library.goal(self.phrase) if self.phrase else None

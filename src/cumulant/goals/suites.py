@@ -162,3 +162,9 @@ def check_number(tasks: int) -> None:
     """Refuse what is no number of tasks, before any is drawn."""
     if not isinstance(tasks, Integral) or not 1 <= tasks <= MAX_TASKS:
         raise OutOfBounds(f"the tasks of a class are 1 to {MAX_TASKS:,}, but got {tasks}")
+
+
+def example(features: tuple[str | Feature, ...]) -> Task:
+    """A goal that says something in any world: the last feature in its first region."""
+    last = described(features)[-1]
+    return Task.where(features, {last.full_name: [0]}, len(last.regions))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.features.coordinates import Features, Resolution
+from cumulant.features.coordinates import Features, Resolution, world_of
 from cumulant.freeplay.networks import Network
 from cumulant.goals.weights import in_units
 from cumulant.transfer.values import doubt, in_doubt
@@ -198,4 +198,4 @@ def committed_gpi(
     moved = jnp.zeros((w.shape[1], w.shape[1])) if moved is None else moved
     player = Committed(network, features, in_units(w), before(moved), avoid, doubt(resolution, w.shape[2]), patience)
     # Not as bound methods: these are hashed with all that they are bound to.
-    return Policy(partial(Committed.begin, player), partial(Committed.act, player))
+    return Policy(partial(Committed.begin, player), partial(Committed.act, player), partial(world_of, features))

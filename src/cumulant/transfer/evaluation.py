@@ -14,6 +14,7 @@ from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
 from cumulant.worlds.protocol import World
+from cumulant.worlds.seen import seen
 from cumulant.worlds.shipped import oracle_of
 
 MAX_EPISODES = 10_000_000  # of a task, or from one start after the other: all are played side by side
@@ -76,7 +77,7 @@ def evaluate_references(
 ) -> dict[str, dict[str, Success]]:
     """What to compare with, on the same tasks and starts: the oracle, where one can aim so finely, and random play."""
     bins = max(task.bins for group in tasks.values() for task in group)
-    players = {"oracle": oracle_of(world, bins), "random": (world, random_policy)}
+    players = {"oracle": oracle_of(world, bins), "random": (seen(world), random_policy)}
     return {name: evaluate(player[0], player[1], tasks, key, episodes) for name, player in players.items() if player}
 
 

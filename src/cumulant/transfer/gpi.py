@@ -4,6 +4,7 @@ A goal is a set of clauses, each a weight vector w over the cumulants; Q is the 
 single w expresses work too. All values are scaled by 1 - γ, as the networks' are.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.features.coordinates import Features, Resolution, resolution_of
+from cumulant.features.coordinates import Features, Resolution, resolution_of, world_of
 from cumulant.freeplay.networks import Network
 from cumulant.goals.bins import phi
 from cumulant.goals.tasks import met
@@ -31,7 +32,7 @@ def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) ->
         q = all_values(network(x), w, phi(x[: w.shape[1]], w.shape[2]))
         return memory, q.max(axis=(0, 1, 2)).argmax()
 
-    return Policy(lambda obs: (), act)
+    return Policy(lambda obs: (), act, partial(world_of, features))
 
 
 class PlanGuide(NamedTuple):

@@ -181,11 +181,13 @@ class Library:
     def policy(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], committed: bool = True) -> Policy:
         """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too.
 
+        It acts on observations of `seen`; in Spriteworld these are the world's own.
+
         Only committed GPI takes heed of what a plan avoids.
         """
         guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
-        begin, act = self.gpi(committed)(self.seen, guide)
-        return Policy(jax.jit(begin), jax.jit(act))
+        begin, act, sees = self.gpi(committed)(self.seen, guide)
+        return Policy(jax.jit(begin), jax.jit(act), sees)
 
     def guide(self, goal: str | Task | Plan) -> Float[Array, "c d m"] | PlanGuide:
         """What GPI goes by: a task's weights, or a plan's stage by stage."""

@@ -64,7 +64,7 @@ def check(world: Any) -> list[Finding]:
     return [finding for i, each in enumerate(features) for finding in _feature(each, walks, i)] + list(_actions(world))
 
 
-def _structure(world: World) -> Iterator[Finding]:
+def _structure(world: Any) -> Iterator[Finding]:
     """Whether it has what worlds have, and whether its functions fit together."""
     missing = [name for name in _MEMBERS if not hasattr(world, name)]
     if missing:

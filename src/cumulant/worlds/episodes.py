@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from cumulant.goals.plans import Plan, PlanTable, Progress
 from cumulant.goals.rewards import RewardTable, value
 from cumulant.goals.tasks import Task, reached
 from cumulant.worlds.protocol import Goal, World, done_in, ends, render
-from cumulant.worlds.seen import observation_rank
+from cumulant.worlds.seen import observation_rank, seen
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
 _FRAMES_AT_ONCE = {"cpu": 1024, "elsewhere": 16_384}
@@ -34,8 +35,9 @@ class Policy(NamedTuple):
     ()
     """
 
-    begin: Callable[[Shaped[Array, "..."]], PyTree]
-    act: Callable[[PyTree, Shaped[Array, "..."], PRNGKeyArray], tuple[PyTree, Int[Array, ""]]]
+    begin: Callable[[PyTree], PyTree]
+    act: Callable[[PyTree, PyTree, PRNGKeyArray], tuple[PyTree, Int[Array, ""]]]
+    sees: Callable[[World], World] = partial(seen, as_features=False)  # the world whose observations these are
 
 
 # Makes the policy for a goal from a guide to it: the goal's table for the oracle, weights for GPI. May be a Module.
@@ -98,6 +100,7 @@ def play(world: World, policy: Policy, goal: Goal | Course | Task | Plan, key: P
     >>> bool(episode.success), int(episode.progress.stage)
     (True, 2)
     """
+    world = policy.sees(world)
     key_start, key_act = jax.random.split(key)
     if isinstance(goal, Task | Plan):
         goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], plans.tables_of([goal])))
@@ -243,7 +246,7 @@ def in_stages(
         memory, action = policy_at(jnp.minimum(stage, stages - 1)).act(memory, obs, key)
         return Staged(stage, memory), action
 
-    return Policy(begin, act)
+    return Policy(begin, act, policy_at(jnp.int32(0)).sees)
 
 
 def play_many(world: World, policy: Policy, goal: Goal | Course | Task | Plan, keys: Key[Array, " n"]) -> Play:
@@ -272,7 +275,8 @@ def attempt(
     world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"] | PlanTable, guide: Any, key: PRNGKeyArray
 ) -> Play:
     """One episode of the task or plan that the table describes, by the policy made from the guide."""
-    return play(world, make_policy(world, guide), aim_of(world, table), key)
+    policy = make_policy(world, guide)
+    return play(world, policy, aim_of(policy.sees(world), table), key)
 
 
 @eqx.filter_jit

@@ -2,15 +2,30 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cumulant.worlds.episodes import PolicyMaker
 from cumulant.worlds.oracle import can_aim, oracle_policy
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.protocol import World
+from cumulant.worlds.room import Room
 from cumulant.worlds.spriteworld import Spriteworld
 
-_KINDS: dict[str, Callable[..., World]] = {kind.__name__: kind for kind in (Spriteworld, PixelSpriteworld)}
+_KINDS: dict[str, Callable[..., World]] = {kind.__name__: kind for kind in (Spriteworld, PixelSpriteworld, Room)}
+
+
+class Shipped(NamedTuple):
+    """A world that comes with the package."""
+
+    about: str
+    maker: Callable[[], Callable[..., World]]  # imports what it needs, and gives what makes the world
+    extra: str = ""  # to be installed for it
+
+
+SHIPPED = {
+    "spriteworld": Shipped("the paper's: an agent walks over shapes and drags them", lambda: Spriteworld),
+    "room": Shipped("a heater, a lamp, a blind and music: the smallest example", lambda: Room),
+}
 
 
 def describe(world: World) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""`--world` in every command, and the commands `worlds` and `check`."""
+
+import ast
+import json as json_text
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from cumulant.commands.inputs import BadInput, Flag, function_named
+from cumulant.commands.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from cumulant.worlds.protocol import World
+
+_OPTION = "--world"
+_GYMNASIUM = "gymnasium:"
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """List the worlds that ship: names for --world."""
+
+    json: Flag = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Print them."""
+        from cumulant.worlds.shipped import SHIPPED
+
+        rows = [[name, each.about, each.extra or "-"] for name, each in SHIPPED.items()]
+        if self.json:
+            return print_json({name: {"about": about, "extra": extra} for name, about, extra in rows})
+        print_table("Worlds that ship", ["--world", "what it is", "extra"], rows)
+        print("Or your own: --world package.module:World, with --world.FIELD VALUE for its parameters.")
+
+
+@dataclass(frozen=True)
+class Check:
+    """Look at a world before anything is learnt in it: ranges, shapes, purity, NaN, what nobody can move.
+
+    Try: cumulant check --world room
+    """
+
+    world: str = "spriteworld"  # One that ships (cumulant worlds), package.module:World, or gymnasium:ID.
+    features: str = ""  # Of gymnasium:ID, package.module:function of the observation.
+    json: Flag = False  # One JSON object on stdout, and nothing else.
+
+    def run(self) -> None:
+        """Play at random, and say what is wrong."""
+        from cumulant.worlds.check import check
+
+        found = check(world_named(self.world, self.features))
+        if self.json:
+            print_json({"findings": [each._asdict() for each in found]})
+        elif found:
+            print_table("What is wrong, or may be", ["", "about", "what, and how to mend it"], [list(f) for f in found])
+        else:
+            print("nothing is wrong with this world")
+        if any(each.kind == "error" for each in found):
+            raise BadInput("nothing can be learnt in this world before its errors are mended")
+
+
+def fold_world(argv: Sequence[str]) -> list[str]:
+    """The arguments with `--world NAME --world.FIELD VALUE ...` as one option, which `world_named` reads."""
+    kept: list[str] = []
+    given: dict[str, str] = {}
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name.startswith(f"{_OPTION}."):
+            following = value if equals else next(words, None)
+            if following is None:
+                raise BadInput(f"{name} needs a value")
+            given[name.removeprefix(f"{_OPTION}.").replace("-", "_")] = following
+        else:
+            kept.append(word)
+    if not given:
+        return kept
+    places = [i for i, word in enumerate(kept) if word.partition("=")[0] == _OPTION]
+    if not places:
+        raise BadInput(f"{_OPTION}.{next(iter(given))} is a parameter of a world: give {_OPTION} too")
+    kept[places[0]] = (
+        f"{_OPTION}={kept[places[0]].partition('=')[2] or kept.pop(places[0] + 1)} {json_text.dumps(given)}"
+    )
+    return kept
+
+
+def world_named(text: str, features: str = "") -> "World":
+    """The world that "room", "package.module:World" or "gymnasium:ID" names, with the parameters given for it.
+
+    Code is imported only because the user's own command names it.
+    """
+    from cumulant.worlds.shipped import SHIPPED
+
+    name, _, parameters = text.partition(" ")
+    given: dict[str, str] = json_text.loads(parameters) if parameters else {}
+    try:
+        if name in SHIPPED:
+            return _made(name, SHIPPED[name].maker(), given)
+        if name.startswith(_GYMNASIUM):
+            return _of_gymnasium(name.removeprefix(_GYMNASIUM), features, given)
+        if ":" not in name:
+            raise BadInput(
+                f"there is no world {name!r}: choose from {', '.join(SHIPPED)}, or give package.module:World"
+            )
+        return _made(name, function_named(name, "world"), given)
+    except ModuleNotFoundError as error:
+        extra = SHIPPED[name].extra if name in SHIPPED else ""
+        raise BadInput(f"the world {name!r} needs {error.name}" + (f": pip install 'cumulant[{extra}]'" * bool(extra)))
+
+
+def _made(name: str, maker: Callable[..., Any], given: dict[str, str]) -> "World":
+    """A world from the class or function that makes it."""
+    kinds = {each.name: each.default for each in fields(maker)} if is_dataclass(maker) else {}
+    unknown = next((field for field in given if kinds and field not in kinds), None)
+    if unknown:
+        raise BadInput(f"the world {name!r} has no parameter {unknown!r}: choose from {', '.join(kinds)}")
+    values = {field: _value(value, kinds.get(field)) for field, value in given.items()}
+    try:
+        return maker(**values)
+    except Exception as error:  # whatever somebody's own world does
+        raise BadInput(f"the world {name!r} cannot be made: {str(error).strip().partition(chr(10))[0]}") from None
+
+
+def _value(text: str, default: Any) -> Any:
+    """A parameter as it was typed: a number, a truth value, names with commas between them, or a text."""
+    if isinstance(default, tuple):
+        return tuple(_value(part, default[0] if default else None) for part in text.split(","))
+    if isinstance(default, str):
+        return text
+    try:
+        return ast.literal_eval(text.capitalize() if text in ("true", "false") else text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _of_gymnasium(identifier: str, features: str, given: dict[str, str]) -> "World":
+    """An environment of Gymnasium's, with a function of its observation that may describe what it returns."""
+    from cumulant.worlds.host import world_of_environment
+
+    if not features:
+        raise BadInput(f"{_GYMNASIUM}{identifier} needs --features package.module:function of its observation")
+    function = function_named(features, "features")
+    try:
+        return world_of_environment(identifier, function, **{name: _value(text, 0) for name, text in given.items()})
+    except Exception as error:  # whatever somebody's own environment does
+        raise BadInput(f"{_GYMNASIUM}{identifier}: {str(error).strip().partition(chr(10))[0]}") from None
