@@ -138,7 +138,8 @@ class Pretrain:
         if self.objects is not None:
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
         if self.world.startswith("gymnasium:"):
-            world, features = world_named(self.world, "" if self.features == "true" else self.features), true_features
+            world = world_named(self.world, "" if self.features == "true" else self.features)
+            features: Features = true_features
         else:
             world = world_named(self.world)
             features = features_named(self.features, world)

@@ -78,10 +78,10 @@ def fold_world(argv: Sequence[str]) -> list[str]:
     places = [i for i, word in enumerate(kept) if word.partition("=")[0] == _OPTION]
     if not places:
         raise BadInput(f"{_OPTION}.{next(iter(given))} is a parameter of a world: give {_OPTION} too")
-    kept[places[0]] = (
-        f"{_OPTION}={kept[places[0]].partition('=')[2] or kept.pop(places[0] + 1)} {json_text.dumps(given)}"
-    )
-    return kept
+    place = places[0]
+    name = kept[place].partition("=")[2] or "".join(kept[place + 1 : place + 2])
+    after = kept[place + (1 if "=" in kept[place] else 2) :]
+    return [*kept[:place], f"{_OPTION}={name} {json_text.dumps(given)}", *after]
 
 
 def world_named(text: str, features: str = "") -> "World":
@@ -99,13 +99,13 @@ def world_named(text: str, features: str = "") -> "World":
         if name.startswith(_GYMNASIUM):
             return _of_gymnasium(name.removeprefix(_GYMNASIUM), features, given)
         if ":" not in name:
-            raise BadInput(
-                f"there is no world {name!r}: choose from {', '.join(SHIPPED)}, or give package.module:World"
-            )
+            names = ", ".join(SHIPPED)
+            raise BadInput(f"there is no world {name!r}: choose from {names}, or give package.module:World")
         return _made(name, function_named(name, "world"), given)
     except ModuleNotFoundError as error:
         extra = SHIPPED[name].extra if name in SHIPPED else ""
-        raise BadInput(f"the world {name!r} needs {error.name}" + (f": pip install 'cumulant[{extra}]'" * bool(extra)))
+        hint = f": pip install 'cumulant[{extra}]'" if extra else ""
+        raise BadInput(f"the world {name!r} needs {error.name}{hint}") from None
 
 
 def _made(name: str, maker: Callable[..., Any], given: dict[str, str]) -> "World":

@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from cumulant.bounds import OutOfBounds
+from cumulant.goals.feature import Feature, described
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import Task, checked_bins
 
