@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cumulant.freeplay.runs import Diverged as Diverged
     from cumulant.freeplay.settings import PRESETS as PRESETS
     from cumulant.freeplay.settings import FreePlay as FreePlay
+    from cumulant.goals.feature import Feature as Feature
     from cumulant.goals.language import parse as parse
     from cumulant.goals.language import parse_plan as parse_plan
     from cumulant.goals.plans import Plan as Plan
@@ -39,6 +40,7 @@ _MODULES = {
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),
+    "goals.feature": ("Feature",),
     "goals.language": ("parse", "parse_plan"),
     "goals.plans": ("Plan", "Stage"),
     "goals.suites": ("suite",),

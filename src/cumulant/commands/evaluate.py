@@ -54,7 +54,7 @@ class Evaluate:
         known = libraries[0].config.bins if libraries else 3
         bins = known if self.bins is None else self.bins
         if not 2 <= bins <= MAX_BINS:
-            raise BadInput(f"--bins must lie between 2 and {MAX_BINS}, but is {bins}")
+            raise BadInput(f"--bins must lie between 2 and {MAX_BINS:,}, but is {bins}")
         tasks, learnt = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}

@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from cumulant.bounds import OutOfBounds
+from cumulant.goals.feature import Feature, described, names_of
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import Task, checked_bins
 
@@ -35,10 +36,10 @@ def count(name: str, objects: int, bins: int = 3) -> int:
     }[name.partition("_")[0]]
 
 
-def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int = 3) -> Task:
+def sample(name: str, coordinates: tuple[str | Feature, ...], rng: np.random.Generator, bins: int = 3) -> Task:
     """One task of a class. The first two coordinates are the agent's, each later pair an object's; never impossible."""
     bins = checked_bins(bins)
-    sprites = [c.rpartition("_")[0] for c in coordinates[::2]]
+    sprites = [feature.of for feature in described(coordinates)[::2]]
     if not count(name, len(sprites) - 1, bins):
         raise ValueError(f"a task of class {name} needs more objects than {', '.join(sprites[1:])}")
 
@@ -59,7 +60,7 @@ def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bi
 
 
 def suite(
-    coordinates: tuple[str, ...], tasks_per_class: int = 3, seed: int = 0, bins: int = 3
+    coordinates: tuple[str | Feature, ...], tasks_per_class: int = 3, seed: int = 0, bins: int = 3
 ) -> dict[str, tuple[Task, ...]]:
     """Different tasks of every class, at most as many as the class holds; a class that holds none is left out.
 
@@ -84,18 +85,22 @@ def suite(
     return tasks
 
 
-def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
+def coverage(coordinates: tuple[str | Feature, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
     """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
     bins = checked_bins(bins)
     check_number(number)
     choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
     return tuple(
-        Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
+        Task.where(
+            coordinates, {c: [int(b)] for c, b in zip(names_of(coordinates), row, strict=True) if b < bins}, bins
+        )
         for row in choices
     )
 
 
-def plans(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> dict[str, tuple[Plan, ...]]:
+def plans(
+    coordinates: tuple[str | Feature, ...], number: int, seed: int = 0, bins: int = 3
+) -> dict[str, tuple[Plan, ...]]:
     """Plans of 2 to 4 stages, `number` of each class; each stage is a task of the paper's classes.
 
     `then` is nothing but stages in order. In `keep`, where objects are placed they may have to stay. In `without`, each
@@ -117,7 +122,7 @@ def plans(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 
     return drawn
 
 
-def _plan(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int) -> Plan | None:
+def _plan(name: str, coordinates: tuple[str | Feature, ...], rng: np.random.Generator, bins: int) -> Plan | None:
     """One plan of a class; None if what was drawn contradicts itself."""
     objects = len(coordinates) // 2 - 1
     classes = [c for c in CLASSES if count(c, objects, bins) and (name != "without_agent" or "object" in c)]
@@ -140,12 +145,12 @@ def _plan(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bin
 
 def _agents(task: Task) -> bool:
     """Whether a task is about the agent, which cannot stay anywhere while it places objects."""
-    return any(coordinate in task.coordinates[:2] for clause in task.conditions() for coordinate, _ in clause)
+    return any(coordinate in task.names[:2] for clause in task.conditions() for coordinate, _ in clause)
 
 
 def _avoidable(name: str, task: Task, rng: np.random.Generator) -> Task:
     """Something to avoid on the way to a task."""
-    sprites = [c.rpartition("_")[0] for c in task.coordinates[::2]]
+    sprites = [feature.of for feature in task.features[::2]]
     asked = {coordinate.rpartition("_")[0] for clause in task.conditions() for coordinate, _ in clause}
     if name == "without_agent":
         sprite, axes = sprites[0], [rng.choice(["x", "y"])]

@@ -162,7 +162,7 @@ class Library:
 
     def plan(self, goal: str | Task | Plan) -> Plan:
         """The plan that a phrase means in this library's world; of a plain goal, a plan of one stage."""
-        return parse_plan(goal, self._things()) if isinstance(goal, str) else Plan.of(goal)
+        return parse_plan(goal, self.world.feature_names) if isinstance(goal, str) else Plan.of(goal)
 
     def goal(self, goal: str | Task | Plan) -> Task | Plan:
         """What a phrase asks for in this library's world: a task, or a plan where there is more to it."""
@@ -172,15 +172,8 @@ class Library:
         return plan if plan.task is None else plan.task
 
     def task(self, goal: str | Task) -> Task:
-        """The task that a phrase means in this library's world. Phrases speak of things that have an x and a y."""
-        return goal if isinstance(goal, Task) else parse(goal, self._things())
-
-    def _things(self) -> tuple[str, ...]:
-        names = self.world.feature_names
-        things = tuple(dict.fromkeys(name.rpartition("_")[0] for name in names))
-        if names != tuple(f"{thing}_{axis}" for thing in things for axis in "xy"):
-            raise ValueError(f"phrases speak of places, x and y, and this world has {', '.join(names)}: give a Task")
-        return things
+        """The task that a phrase means in this library's world."""
+        return goal if isinstance(goal, Task) else parse(goal, self.world.feature_names)
 
     def policy(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], committed: bool = True) -> Policy:
         """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too.
