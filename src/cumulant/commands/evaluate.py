@@ -42,7 +42,7 @@ class Evaluate:
 
     def run(self) -> None:
         """Play every task."""
-        from cumulant.goals.tasks import MAX_BINS
+        from cumulant.goals.regions import MAX_BINS
         from cumulant.transfer.evaluation import evaluate_references
 
         self._check()

@@ -156,7 +156,7 @@ class _Meaning:
         """What a condition means, whose subject may be the one before."""
         *subject, place = cast(list[Tree], leaf.children)
         denied = place.data in ("negated", "denied")
-        values = self.places.said(place.children[0] if place.data == "negated" else place)  # type: ignore[arg-type]
+        values = self.places.said(place.children[0] if place.data == "negated" else place)
         if subject:
             self.subject, self.spoken_of = (subject[0].data, [str(thing) for thing in subject[0].children]), ""
         else:

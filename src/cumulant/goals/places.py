@@ -37,7 +37,7 @@ class Places:
     def said(self, where: Tree) -> list[Said]:
         """The values of a run, each with its feature's name, if that is spoken."""
         values = where.children if where.data == "where" else [where]
-        words = [[child for child in value.children if isinstance(child, Token)] for value in values]  # type: ignore[union-attr]
+        words = [[child for child in value.children if isinstance(child, Token)] for value in values]
         named = [each[0].type == "NAME" for each in words]
         return [
             Said(each[0] if name else None, each[1:] if name else each) for each, name in zip(words, named, strict=True)

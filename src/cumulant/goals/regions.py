@@ -1,4 +1,4 @@
-"""Regions of a feature: some of so many equal parts of its range; and thresholds in its unit, which lie between parts."""
+"""Regions of a feature: some of so many equal parts of its range; and thresholds in its unit, between parts."""
 
 from collections.abc import Iterable
 from decimal import Decimal, Inexact, localcontext

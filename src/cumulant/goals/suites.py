@@ -8,7 +8,8 @@ import numpy as np
 from cumulant.bounds import OutOfBounds
 from cumulant.goals.feature import Feature, described, names_of
 from cumulant.goals.plans import Contradiction, Plan, Stage
-from cumulant.goals.tasks import Task, checked_bins
+from cumulant.goals.regions import checked_bins
+from cumulant.goals.tasks import Task
 
 MAX_TASKS = 1_000_000  # of a class, or goals in all
 CLASSES = (
@@ -22,6 +23,7 @@ CLASSES = (
 )
 
 PLANS = ("then", "keep", "without", "without_agent")
+Coordinates = tuple[str | Feature, ...]  # a world's feature names
 _STAGES = (2, 4)  # of a plan, at least and at most
 
 
@@ -36,7 +38,7 @@ def count(name: str, objects: int, bins: int = 3) -> int:
     }[name.partition("_")[0]]
 
 
-def sample(name: str, coordinates: tuple[str | Feature, ...], rng: np.random.Generator, bins: int = 3) -> Task:
+def sample(name: str, coordinates: Coordinates, rng: np.random.Generator, bins: int = 3) -> Task:
     """One task of a class. The first two coordinates are the agent's, each later pair an object's; never impossible."""
     bins = checked_bins(bins)
     sprites = [feature.of for feature in described(coordinates)[::2]]
@@ -60,7 +62,7 @@ def sample(name: str, coordinates: tuple[str | Feature, ...], rng: np.random.Gen
 
 
 def suite(
-    coordinates: tuple[str | Feature, ...], tasks_per_class: int = 3, seed: int = 0, bins: int = 3
+    coordinates: Coordinates, tasks_per_class: int = 3, seed: int = 0, bins: int = 3
 ) -> dict[str, tuple[Task, ...]]:
     """Different tasks of every class, at most as many as the class holds; a class that holds none is left out.
 
@@ -85,22 +87,19 @@ def suite(
     return tasks
 
 
-def coverage(coordinates: tuple[str | Feature, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
+def coverage(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
     """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
     bins = checked_bins(bins)
     check_number(number)
-    choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
+    names = names_of(coordinates)
+    choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(names)))
     return tuple(
-        Task.where(
-            coordinates, {c: [int(b)] for c, b in zip(names_of(coordinates), row, strict=True) if b < bins}, bins
-        )
+        Task.where(coordinates, {c: [int(b)] for c, b in zip(names, row, strict=True) if b < bins}, bins)
         for row in choices
     )
 
 
-def plans(
-    coordinates: tuple[str | Feature, ...], number: int, seed: int = 0, bins: int = 3
-) -> dict[str, tuple[Plan, ...]]:
+def plans(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -> dict[str, tuple[Plan, ...]]:
     """Plans of 2 to 4 stages, `number` of each class; each stage is a task of the paper's classes.
 
     `then` is nothing but stages in order. In `keep`, where objects are placed they may have to stay. In `without`, each
@@ -122,7 +121,7 @@ def plans(
     return drawn
 
 
-def _plan(name: str, coordinates: tuple[str | Feature, ...], rng: np.random.Generator, bins: int) -> Plan | None:
+def _plan(name: str, coordinates: Coordinates, rng: np.random.Generator, bins: int) -> Plan | None:
     """One plan of a class; None if what was drawn contradicts itself."""
     objects = len(coordinates) // 2 - 1
     classes = [c for c in CLASSES if count(c, objects, bins) and (name != "without_agent" or "object" in c)]

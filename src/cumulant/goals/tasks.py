@@ -16,20 +16,7 @@ from cumulant.goals.clauses import MAX_CLAUSES, Clause, Clauses, Packing, packin
 from cumulant.goals.feature import WORDS as THIRDS
 from cumulant.goals.feature import Feature, described, names_of
 from cumulant.goals.phrases import canonical, say
-from cumulant.goals.regions import MAX_BINS, Region, checked_bins, common, members
-
-__all__ = [
-    "MAX_BINS",
-    "MAX_CLAUSES",
-    "THIRDS",
-    "Task",
-    "checked_bins",
-    "clash",
-    "members",
-    "met",
-    "reached",
-    "tables_of",
-]
+from cumulant.goals.regions import Region, checked_bins, common, members
 
 Condition = tuple[str, tuple[int, ...]]  # a coordinate's name and its allowed bins
 

@@ -118,7 +118,7 @@ def _check_regions(feature: Feature) -> None:
     words = [word.lower() for word in feature.regions]
     if len(set(words)) < len(words):
         raise Unspeakable(
-            f"no phrase can tell the regions of {feature.full_name!r} apart: give each of {', '.join(words)} its own word"
+            f"no phrase can tell the regions of {feature.full_name!r} apart, {', '.join(words)}: give each its own word"
         )
 
 
