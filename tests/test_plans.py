@@ -15,7 +15,7 @@ from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import MAX_CLAUSES, Task
 from cumulant.goals.words import LanguageError
 from test_language import MEANINGS, NOISE, WORDS
-from test_tasks import NAMES, SPRITES, tasks
+from test_tasks import NAMES, tasks
 
 READ_ALIKE = {
     "square left then circle right": (
@@ -116,7 +116,7 @@ def any_plans(draw):
 
 @given(any_plans())
 def test_the_canonical_phrase_parses_back_to_the_same_plan(plan):
-    assert parse_plan(str(plan), SPRITES) == plan
+    assert parse_plan(str(plan), NAMES) == plan
 
 
 PLANNING = ["then", "then", "keep", "without", "first"]
@@ -140,6 +140,7 @@ def test_any_text_ends_in_a_plan_or_a_clear_error(text):
 def test_a_long_plan_over_many_sprites_is_read_at_once():
     """Within 50 ms on an idle core; the bound is for a busy one."""
     sprites, rng = ("agent", *OBJECTS), np.random.default_rng(0)
+    names = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
     places = ["left", "not left", "top right", "not middle left", "bottom"]
     for _ in range(30):
         phrase = ""
@@ -149,14 +150,24 @@ def test_a_long_plan_over_many_sprites_is_read_at_once():
             phrase += f"({sprite} {place})" if rng.random() < 0.5 else f"{sprite} {place}"
         before = time.process_time()
         with contextlib.suppress(LanguageError):
-            parse_plan(phrase, sprites)
+            parse_plan(phrase, names)
         assert time.process_time() - before < 0.5
 
 
-def test_a_plan_refuses_other_grids_no_stages_and_too_much():
+def test_stages_on_different_grids_are_brought_to_one():
+    left, far = Task.where(NAMES, {"agent_x": [0]}), Task.where(NAMES, {"agent_x": [6]}, 7)
+    plan = Plan((Stage(left, avoid=Task.where(NAMES, {"agent_y": [1]}, 2)), Stage(far)))
+    assert plan.bins == 42
+    assert str(plan) == "agent left without agent y 2/2 then agent x 7/7"
+    assert parse_plan(str(plan), NAMES) == plan
+
+
+def test_a_plan_refuses_other_worlds_no_stages_and_too_much():
     left = Task.where(NAMES, {"agent_x": [0]})
-    with pytest.raises(ValueError, match="same number of bins"):
-        Plan((Stage(left), Stage(Task.where(NAMES, {"agent_x": [0]}, 7))))
+    with pytest.raises(ValueError, match="same coordinates"):
+        Plan((Stage(left), Stage(Task.where(NAMES[:2], {"agent_x": [0]}))))
+    with pytest.raises(ValueError, match=r"grids of 997, 999 bins .* 996,003, and at most 1,000"):
+        Plan((Stage(Task.where(NAMES, {}, 997)), Stage(Task.where(NAMES, {}, 999))))
     with pytest.raises(ValueError, match="at least one stage"):
         Plan(())
     with pytest.raises(TooComplex, match="alternatives in all"):

@@ -150,9 +150,9 @@ def test_absurd_sizes_are_refused_by_name(library, size):
     refused = {
         "bins": lambda: Task.where(names, {"agent_x": [0]}, size),
         "tasks of a class are 1": lambda: suite(names, size),
-        "1 to 99 bins": lambda: suite(names, 3, bins=size),
+        "1 to 1,000 bins": lambda: suite(names, 3, bins=size),
         "tasks of a class": lambda: coverage(names, size),
-        "a task has 1 to 99 bins": lambda: coverage(names, 3, bins=size),
+        "a task has 1 to 1,000 bins": lambda: coverage(names, 3, bins=size),
         "budget is at": lambda: library.learn_rewards([task], key, size),
         "a budget": lambda: library.learn_reward(lambda state: state.agent[0], key, size),
         "episodes": lambda: library.evaluate({"mine": [task]}, key, size),

@@ -70,7 +70,7 @@ def sb3(phrase: str, steps: int, seed: int) -> dict[str, Any]:
 def our_dqn(phrase: str, steps: int, seed: int) -> dict[str, Any]:
     """One run of our DQN, compiled."""
     world, config = cumulant.Spriteworld(), dqn.Dqn()
-    task = cumulant.parse(phrase, world.sprites)
+    task = cumulant.parse(phrase, world.feature_names)
 
     def train(table: Any, learning: Any, until: Any) -> tuple[Any, None]:
         return dqn.train(world, config, table, learning, until), None

@@ -34,13 +34,18 @@ class Findings:
         self.longest = max(self.longest, other.longest)
 
 
+def names_of(sprites: tuple[str, ...]) -> tuple[str, ...]:
+    """The features of a world with these sprites."""
+    return tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
+
+
 def timed_parse(phrase: str, sprites: tuple[str, ...], findings: Findings) -> Task | LanguageError | None:
     """The task or the refusal; None, and blame, for any other exception. Keeps the slowest phrases."""
 
     def once() -> tuple[float, Task | LanguageError]:
         start = time.process_time()
         try:
-            result: Task | LanguageError = parse(phrase, sprites)
+            result: Task | LanguageError = parse(phrase, names_of(sprites))
         except LanguageError as error:
             result = error
         return time.process_time() - start, result

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, library_in, world_of
 from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
+from cumulant.commands.worlds import world_named
 
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray
 
+    from cumulant.goals.feature import Feature
     from cumulant.goals.plans import Plan
     from cumulant.goals.rewards import RewardTable
     from cumulant.goals.tasks import Task
@@ -29,7 +31,8 @@ class Evaluate:
     library: tuple[Path, ...] = ()  # Skill libraries, pooled (say, one a seed); by default the one that ships.
     world: str = ""  # Of your own, package.module:World: that of the libraries, or to play in without any.
     features: str = ""  # Only if they were made with a function of your own: package.module:function.
-    # Tasks in thirds, or along bins; any of the (m+1)^k goals; plans; or rewards that are more than a task.
+    # The paper's classes, in thirds or along bins (in other worlds: one feature, two, all, either, not); any of the
+    # (m+1)^k goals; plans; or rewards that are more than a task.
     suite: Literal["paper", "aligned", "coverage", "plans", "rewards"] = "paper"
     bins: int | None = None  # Bins of aligned and coverage goals and of plans; by default the library's.
     episodes: int = 256  # Episodes per task.
@@ -43,21 +46,21 @@ class Evaluate:
 
     def run(self) -> None:
         """Play every task."""
-        from cumulant.goals.tasks import MAX_BINS
+        from cumulant.goals.regions import MAX_BINS
         from cumulant.transfer.evaluation import evaluate_references
-        from cumulant.worlds.seen import names_of
 
         self._check()
-        libraries = [] if self.objects else [library_in(path, self.features) for path in self.library or (None,)]
-        world: World = libraries[0].world if libraries else world_of(self.objects or OBJECTS)
+        given = self.library or (() if self.objects or self.world else (None,))
+        libraries = [library_in(path, self.features, self.world) for path in given]
+        world: World = libraries[0].world if libraries else self._world()
         key = key_of(self.seed)
         if any(library.world != world for library in libraries):
             raise BadInput("the libraries were made in different worlds")
         known = libraries[0].config.bins if libraries else 3
         bins = known if self.bins is None else self.bins
         if not 2 <= bins <= MAX_BINS:
-            raise BadInput(f"--bins must lie between 2 and {MAX_BINS}, but is {bins}")
-        tasks, learnt = self._tasks(names_of(world), bins)
+            raise BadInput(f"--bins must lie between 2 and {MAX_BINS:,}, but is {bins}")
+        tasks, learnt = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
         results: dict[str, dict[str, Success]] = {}
         for library in libraries:
@@ -84,6 +87,10 @@ class Evaluate:
             rows,
         )
 
+    def _world(self) -> "World":
+        """Where the references play, if there is no library."""
+        return world_named(self.world, self.features) if self.world else world_of(self.objects or OBJECTS)
+
     def _check(self) -> None:
         """Refuse what does not go together, before anything is loaded."""
         from cumulant.transfer.evaluation import check_episodes
@@ -96,21 +103,28 @@ class Evaluate:
         check_budget(self.few_shot or 1)
         if self.objects is not None and self.library:
             raise BadInput("a library has its own world: give --library or --objects, not both")
-        if self.objects is not None and self.few_shot:
-            raise BadInput("few-shot learning needs a library: leave out --objects or --few-shot")
+        if self.objects is not None and self.world:
+            raise BadInput("--objects are spriteworld's: leave them out, or --world")
+        if (self.objects is not None or (self.world and not self.library)) and self.few_shot:
+            raise BadInput("few-shot learning needs a library: give --library, or leave out --few-shot")
         if self.suite == "plans" and self.few_shot:
             raise BadInput("a plan is no reward that could be learnt: leave out --few-shot or --suite plans")
         if self.suite == "rewards" and not self.few_shot:
             raise BadInput("rewards have to be learnt: give --few-shot N with --suite rewards")
 
     def _tasks(
-        self, names: tuple[str, ...], bins: int
+        self, names: "tuple[str | Feature, ...]", bins: int
     ) -> "tuple[Mapping[str, Sequence[Task | Plan]], Sequence[Task | RewardTable]]":
         """What is to be reached, by class; and from which rewards it may be learnt, all in one row."""
         from cumulant.goals.rewards import rewards
-        from cumulant.goals.suites import coverage, plans, suite
+        from cumulant.goals.suites import coverage, general_suite, has_sprites, plans, suite
 
         number, seed = self.tasks_per_class, self.seed
+        if self.suite != "coverage" and not has_sprites(names):
+            if self.suite not in ("paper", "aligned"):
+                raise BadInput(f"the suite {self.suite} is about sprites that have an x and a y: this world has none")
+            tasks = general_suite(names, number, seed, bins)
+            return tasks, [task for group in tasks.values() for task in group]
         if self.suite == "plans":
             return plans(names, number, seed, bins), ()
         if self.suite == "rewards":

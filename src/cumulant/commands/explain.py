@@ -9,6 +9,7 @@ from cumulant.commands.inputs import OBJECTS, Flag, world_of
 from cumulant.commands.output import print_json
 
 if TYPE_CHECKING:
+    from cumulant.goals.feature import Feature
     from cumulant.goals.tasks import Task
 
 
@@ -27,7 +28,7 @@ class Explain:
         """Parse, and say what it means."""
         from cumulant.goals.language import parse_plan
 
-        plan = parse_plan(self.phrase, world_of(self.objects).sprites)
+        plan = parse_plan(self.phrase, world_of(self.objects).feature_names)
         if plan.task is not None:
             if self.json:
                 return print_json({"canonical": str(plan), "dnf": _dnf(plan.task)})
@@ -53,12 +54,21 @@ _SAID = {"reach": "reach", "avoid": "without entering, on the way", "keep": "and
 
 
 def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
-    """A task's clauses in words: sprite, axis and places of each condition."""
-    from cumulant.goals.tasks import THIRDS
+    """A task's clauses in words: thing, feature and regions of each condition."""
+    from cumulant.goals.regions import Region, members
 
-    words = THIRDS if task.bins == 3 else _numbered_bins(task.bins)
-    named = [[(*name.rpartition("_")[::2], bins) for name, bins in conditions] for conditions in task.conditions()]
-    return [[(sprite, axis, [words[axis][b] for b in bins]) for sprite, axis, bins in clause] for clause in named]
+    features = dict(zip(task.names, task.features, strict=True))
+
+    def regions(feature: "Feature", bins: tuple[int, ...]) -> list[str]:
+        told, words = Region(sum(1 << b for b in bins), task.bins), feature.regions
+        if task.bins % len(words) == 0 and told.on(len(words)).on(task.bins) == told:
+            return [words[b] for b in members(told.on(len(words)).mask)]
+        return [f"{b + 1}/{task.bins}" for b in bins]
+
+    return [
+        [(features[name].of, features[name].name, regions(features[name], bins)) for name, bins in clause]
+        for clause in task.conditions()
+    ]
 
 
 def _print_dnf(task: "Task", indent: str = "") -> None:
@@ -69,8 +79,3 @@ def _print_dnf(task: "Task", indent: str = "") -> None:
             print(f"{indent}  {sprite} {axis} in {', '.join(places)}")
         if not clause:
             print(f"{indent}  (nothing: any state will do)")
-
-
-def _numbered_bins(bins: int) -> dict[str, tuple[str, ...]]:
-    names = tuple(f"{b + 1}/{bins}" for b in range(bins))
-    return {"x": names, "y": names}

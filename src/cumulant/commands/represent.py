@@ -162,7 +162,7 @@ def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
 
     from cumulant.experiments.drawings import draw_correlations, draw_frames
     from cumulant.features.autoencoders import image_of
-    from cumulant.worlds.seen import names_of
+    from cumulant.goals.feature import names_of
 
     world, coder = encoder.world, encoder.autoencoder
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(_JUDGED_SEED), _COLUMNS))
@@ -176,4 +176,5 @@ def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
     title = "One frame, each latent from 0 to 1, the others as they are"
     draw_frames(folder / "traversals.png", np.asarray(imagined), encoder.names, title)
     title = "Rank correlations on unseen frames"
-    draw_correlations(folder / "correlations.png", measures.correlations, encoder.names, names_of(world), title)
+    factors = names_of(world.feature_names)
+    draw_correlations(folder / "correlations.png", measures.correlations, encoder.names, factors, title)

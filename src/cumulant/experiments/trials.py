@@ -14,7 +14,6 @@ from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.inference import learn_many
 from cumulant.worlds.episodes import endings, reward_of
 from cumulant.worlds.protocol import World
-from cumulant.worlds.seen import names_of
 
 _THIRDS = 3  # regions of a coordinate, in the paper's tasks
 _CLAUSES = 2  # of a task of the suite, at most
@@ -34,7 +33,7 @@ class Trials:
 
     def tasks(self, world: World, bins: int = _THIRDS) -> tuple[list[str], list[Task]]:
         """All tasks in one list, and the class of each."""
-        by_class = suite(names_of(world), self.tasks_per_class, self.task_seed, bins)
+        by_class = suite(world.feature_names, self.tasks_per_class, self.task_seed, bins)
         pairs = [(kind, task) for kind, group in by_class.items() for task in group]
         return [kind for kind, _ in pairs], [task for _, task in pairs]
 

@@ -16,9 +16,9 @@ from cumulant.features.autoencoders import Autoencoder, Keypoints, Vae, in_half_
 from cumulant.features.disentanglement import assignment, dci, mig, rank_correlations
 from cumulant.features.grounding import Grounding
 from cumulant.features.settings import Represent
+from cumulant.goals.feature import names_of
 from cumulant.storage import Unreadable
 from cumulant.worlds.protocol import World
-from cumulant.worlds.seen import names_of
 from cumulant.worlds.shipped import describe, restore
 
 FORMAT = 2
@@ -70,7 +70,7 @@ class Encoder(eqx.Module):
     def names(self) -> tuple[str, ...]:
         """What to call each feature: the coordinate that it is grounded to, or its number."""
         if self.grounding:
-            return self.grounding.names(names_of(self.world))
+            return self.grounding.names(names_of(self.world.feature_names))
         return tuple(f"latent {i}" for i in range(len(self.kept)))
 
     def save(self, folder: str | Path) -> None:
@@ -150,7 +150,7 @@ def measure(encoder: Encoder, key: PRNGKeyArray, frames: int = 2000) -> Measures
     factors = np.asarray(jax.vmap(world.features)(states))
     chosen, strength = assignment(latents, factors)
     return Measures(
-        dict(zip(names_of(world), strength.tolist(), strict=True)),
+        dict(zip(names_of(world.feature_names), strength.tolist(), strict=True)),
         chosen,
         *dci(latents, factors)[:3],
         mig=mig(latents, factors),

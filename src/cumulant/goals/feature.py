@@ -1,5 +1,6 @@
 """What a feature of a world is: its name, the thing it belongs to, its range and unit, and the words of its regions."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ class Feature:
 
     def __post_init__(self) -> None:
         """Refuse a range that is none."""
-        if not self.low < self.high:
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
             raise ValueError(f"{self.full_name}: low must lie below high, but they are {self.low} and {self.high}")
         if not 0 <= self.resolution < self.high - self.low:
             raise ValueError(f"{self.full_name}: a resolution lies between 0 and the range, but is {self.resolution}")
@@ -53,6 +54,15 @@ def described(names: Iterable[str | Feature]) -> tuple[Feature, ...]:
     return tuple(each if isinstance(each, Feature) else Feature(*_split(each)) for each in names)
 
 
+def names_of(features: Iterable[str | Feature]) -> tuple[str, ...]:
+    """Their full names.
+
+    >>> names_of((Feature("x", of="square"), "dial"))
+    ('square_x', 'dial')
+    """
+    return tuple(each.full_name if isinstance(each, Feature) else each for each in features)
+
+
 def _split(name: str) -> tuple[str, str]:
     thing, _, axis = name.rpartition("_")
-    return axis, thing
+    return (name, "") if axis.isdecimal() else (axis, thing)  # "joint_0" is no feature "0" of a joint

@@ -1,21 +1,30 @@
 """Phrase → task or plan: a small English for goals, such as "get the square to the top left, then the circle right"."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from math import lcm
 from operator import or_
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
 from cumulant.goals.clauses import Clauses, TooComplex, packing
+from cumulant.goals.feature import Feature, described
+from cumulant.goals.phrases import THIRDS
+from cumulant.goals.places import Places, Said
 from cumulant.goals.plans import Contradiction, Plan, Stage
-from cumulant.goals.tasks import MAX_BINS, THIRDS, Task, clash
-from cumulant.goals.words import AXES, GRID, PLANNING, LanguageError, span_of, words_of
+from cumulant.goals.regions import MAX_BINS, Region
+from cumulant.goals.tasks import Task, clash
+from cumulant.goals.vocabulary import PLANNING, Unspeakable, Vocabulary, vocabulary_of
+from cumulant.goals.words import LanguageError, span_of, words_of
 
-# A subject may be several sprites ("square and circle left"); a place without one repeats the last ("left or right").
-# A `not` right before a place belongs to it and holds for every sprite of the subject: "square and circle not left" is
-# neither. A `not` before a sprite or a parenthesis is of all that follows: "not (square and circle left)" is not both.
+SPRITEWORLD = tuple(f"{sprite}_{axis}" for sprite in ("agent", "square", "circle") for axis in "xy")
+
+# A subject may be several things ("square and circle left"); a place without one repeats the last ("left or right"),
+# unless it names a feature that only another thing has ("lamp on and temperature warm").
+# A `not` right before a place belongs to it and holds for every thing of the subject: "square and circle not left" is
+# neither. A `not` before a thing or a parenthesis is of all that follows: "not (square and circle left)" is not both.
 #
 # A plan is stages with `then` between them. `without` and `keep` belong to the stage in which they stand; a `without`
 # after parentheses belongs to every stage in them.
@@ -30,26 +39,35 @@ _GRAMMAR = """
     ?either: both (_OR both)*
     ?both: negation (_AND negation)*
     ?negation: condition | _NOT negation -> negated
-    ?condition: subject place -> placed | where -> repeated | _OPEN either _CLOSE
-    subject: SPRITE | SPRITE (_AND SPRITE)+ -> both_of | SPRITE (_OR SPRITE)+ -> either_of
-    ?place: where | _NOT where -> negated
-    where: WHERE+
-    %declare _AND _OR _NOT _OPEN _CLOSE _THEN _KEEP _WITHOUT SPRITE WHERE
+    ?condition: subject place -> placed | (where | denied) -> repeated | _OPEN either _CLOSE
+    subject: THING | THING (_AND THING)+ -> both_of | THING (_OR THING)+ -> either_of
+    ?place: where | _NOT where -> negated | denied
+    where: value+
+    denied: NAME _NOT _value
+    value: NAME? _value
+    _value: WORD | GRID | ANYWHERE | BOUND NUMBER | BETWEEN NUMBER _AND NUMBER
+    %declare _AND _OR _NOT _OPEN _CLOSE _THEN _KEEP _WITHOUT THING NAME WORD GRID ANYWHERE BOUND BETWEEN NUMBER
 """
 
 
-def parse(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -> Task:
-    """What the phrase asks of these sprites. Raises LanguageError, which says what is wrong, where, and what to try.
+def parse(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> Task:
+    """What the phrase asks of a world with these features, a world's `feature_names`.
+
+    Raises LanguageError, which says what is wrong, where, and what to try.
 
     >>> import cumulant
     >>> print(cumulant.parse("get the square to the top left, and the circle not to the right"))
     square top left and circle not right
+    >>> room = cumulant.Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm"))
+    >>> lamp = cumulant.Feature("state", of="lamp", words=("off", "on"))
+    >>> print(cumulant.parse("lamp on, temperature between 20 and 22", (room, lamp)))
+    room temperature between 20 °C and 22 °C and lamp on
     """
-    read = _Meaning(phrase, sprites, words_of(phrase, sprites))
+    read = _Meaning(phrase, tuple(features))
     return read.task(read.tree)
 
 
-def parse_plan(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle")) -> Plan:
+def parse_plan(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> Plan:
     """The plan that the phrase describes; of a plain goal, which `parse` reads too, a plan of one stage.
 
     Stages are told apart by `then`. `without` says what must not be entered on the way to its stage; what `keep` names
@@ -61,25 +79,33 @@ def parse_plan(phrase: str, sprites: Sequence[str] = ("agent", "square", "circle
     >>> cumulant.parse_plan("square left") == cumulant.Plan.of(cumulant.parse("square left"))
     True
     """
-    read = _Meaning(phrase, sprites, words_of(phrase, sprites))
+    read = _Meaning(phrase, tuple(features))
     return read.plan(read.tree)
 
 
-def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, sprites: Sequence[str]) -> LanguageError:
+def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, vocabulary: Vocabulary) -> LanguageError:
     """Say what was expected in place of the unexpected word, or after the last one."""
     expected = error.accepts or error.expected
+    ended = error.token.type == "$END"
+    before = [word for word in words if ended or span_of(word) < span_of(error.token)]
     if "_CLOSE" in expected:
         hint = "a parenthesis is still open"
     elif "$END" in expected:
         hint = "expected 'and' or 'or'"
-    elif "SPRITE" in expected:
-        hint = f"name a sprite: {', '.join(sprites)}"
+    elif "NUMBER" in expected:
+        hint = "expected a number"
+    elif expected == {"_AND"}:
+        hint = "say 'between' one number 'and' another"
+    elif "THING" in expected:
+        hint = f"name a thing: {', '.join(vocabulary.things)}"
     else:
-        hint = "say where: left, centre or right, top, middle or bottom"
-    if error.token.type == "$END":
+        named = next(word for word in reversed(before) if word.type in ("THING", "NAME"))
+        hint = f"say where, or how: {vocabulary.has(vocabulary.about(named.type, named))}"
+    if ended:
         end = words[-1].end_pos or 0
         return LanguageError(f"the phrase ends too early: {hint}", phrase, (end, end + 1))
-    return LanguageError(f"did not expect {str(error.token)!r} here: {hint}", phrase, span_of(error.token))
+    quoted = phrase[slice(*span_of(error.token))]
+    return LanguageError(f"did not expect {quoted!r} here: {hint}", phrase, span_of(error.token))
 
 
 class _GivenWords(Lexer):
@@ -95,22 +121,77 @@ class _GivenWords(Lexer):
 _PARSER = Lark(_GRAMMAR, parser="lalr", lexer=_GivenWords)
 
 
+class _Condition(NamedTuple):
+    """A subject's things, each with the regions where it has to be; or each elsewhere."""
+
+    every: bool  # of the things, or any
+    denied: bool
+    allowed: list[dict[int, Region]]  # of each thing: coordinate → region
+
+
 class _Meaning:
     """Turns what was parsed into a task or a plan, from left to right."""
 
-    def __init__(self, phrase: str, sprites: Sequence[str], words: list[Token]):
-        self.phrase = phrase
+    def __init__(self, phrase: str, features: tuple[str | Feature, ...]):
+        self.phrase, self.coordinates = phrase, features
+        try:
+            self.vocabulary = vocabulary_of(described(features))
+        except Unspeakable as error:
+            raise LanguageError(str(error)) from None
+        words = words_of(phrase, self.vocabulary)
         try:
             self.tree = cast(Tree, _PARSER.parse(words))  # our lexer takes words, not text
         except UnexpectedToken as error:
-            raise _misplaced(error, words, phrase, sprites) from None
-        self.planning = next((word for word in words if word.type[1:] in PLANNING.values()), None)
-        self.bins = self._grid([word for word in words if word.type == "WHERE" and word != "anywhere"])
-        self.coordinates = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
-        self.index = {name: i for i, name in enumerate(self.coordinates)}
-        self.packing = packing(len(self.coordinates), self.bins)
-        self.subject: Tree | None = None
+            raise _misplaced(error, words, phrase, self.vocabulary) from None
+        self.planning = next((word for word in words if word.type in PLANNING.values()), None)
+        self.places = Places(phrase, self.vocabulary)
+        self.subject: tuple[str, list[str]] = ("", [])  # its kind and its things
+        self.spoken_of = ""  # the name of a feature of theirs
+        self.conditions = {id(leaf): self._condition(leaf) for leaf in _leaves(self.tree)}
+        self.bins = self._grid()
+        self.packing = packing(len(features), self.bins)
         self.contradiction = "no state can satisfy this goal"
+
+    def _condition(self, leaf: Tree) -> _Condition:
+        """What a condition means, whose subject may be the one before."""
+        *subject, place = cast(list[Tree], leaf.children)
+        denied = place.data in ("negated", "denied")
+        values = self.places.said(place.children[0] if place.data == "negated" else place)
+        if subject:
+            self.subject, self.spoken_of = (subject[0].data, [str(thing) for thing in subject[0].children]), ""
+        else:
+            self._repeat(values[0])
+        allowed = [self.places.regions(thing, values, self.spoken_of) for thing in self.subject[1]]
+        self.spoken_of = next((str(said.name) for said in reversed(values) if said.name), self.spoken_of)
+        return _Condition(self.subject[0] != "either_of", denied, allowed)
+
+    def _repeat(self, first: Said) -> None:
+        """The subject of a place that names none: the last one, or whatever alone has a feature of that name."""
+        own = self.vocabulary.things
+        if first.name and not (self.subject[1] and all(first.name in own[thing] for thing in self.subject[1])):
+            having = self.vocabulary.with_name(first.name)
+            if len(having) > 1:
+                ways = " or ".join(f"'{thing} {first.name}'" for thing in having)
+                raise LanguageError(
+                    f"{str(first.name)!r} may be of several things: say {ways}", self.phrase, first.span
+                )
+            self.subject, self.spoken_of = ("subject", having), ""
+        if not self.subject[1]:
+            said = self.phrase[slice(*first.span)]
+            message = f"which thing is {said!r}? Name it first: {', '.join(own)}"
+            raise LanguageError(message, self.phrase, first.span)
+
+    def _grid(self) -> int:
+        """As many bins as tell all regions that the phrase speaks of."""
+        parts = {region.of for found in self.conditions.values() for each in found.allowed for region in each.values()}
+        bins = lcm(*parts) if parts else THIRDS
+        if bins > MAX_BINS:
+            cuts = ", ".join(map(str, sorted(parts)))
+            raise LanguageError(
+                f"this phrase cuts features into {cuts} parts, which together takes {bins:,}, "
+                f"and at most {MAX_BINS:,} are told apart: use fewer different ones"
+            )
+        return bins
 
     def plan(self, meaning: Tree) -> Plan:
         """The whole phrase's plan."""
@@ -174,78 +255,24 @@ class _Meaning:
             raise LanguageError(f"this goal contradicts itself: {self.contradiction}")
         return Task(self.coordinates, self.packing.sorted(clauses), self.bins)
 
-    def _grid(self, places: list[Token]) -> int:
-        """A phrase speaks of thirds or of one number of bins, not of two grids at once."""
-        bins = 0
-        for place in places:
-            grid = GRID.fullmatch(place)
-            of = int(grid[3][:9]) if grid else 3
-            if not 1 <= of <= MAX_BINS:
-                raise LanguageError(f"a coordinate has 1 to {MAX_BINS} bins", self.phrase, span_of(place))
-            if bins not in (0, of):
-                message = f"a phrase divides the arena in one way, and {str(place)!r} does not fit {bins} bins"
-                raise LanguageError(message, self.phrase, span_of(place))
-            bins = of
-        return bins or 3
-
     def _build(self, node: Tree, negate: bool) -> Clauses:
         """The node's clauses, or its negation's; negations are pushed inwards, so that each is of one condition."""
         kind, children = node.data, cast(list[Tree], node.children)
         match kind:
             case "negated" if children[0].data == "repeated":
-                return self._placed(children[0].children[0], True, negate)
+                return self._placed(self.conditions[id(children[0])], True, negate)
             case "negated":
                 return self._build(children[0], not negate)
-            case "placed":
-                self.subject, place = children
-                denied = place.data == "negated"
-                return self._placed(place.children[0] if denied else place, denied, negate)
-            case "repeated":
-                return self._placed(children[0], False, negate)
+            case "placed" | "repeated":
+                return self._placed(self.conditions[id(node)], False, negate)
         return self._combine((kind == "both") != negate, [self._build(child, negate) for child in children])
 
-    def _placed(self, place: Any, denied: bool, negate: bool) -> Clauses:
-        """The last named subject in a place, or each of its sprites elsewhere; or the negation of that."""
-        if self.subject is None:
-            message = f"which sprite goes {str(place.children[0])!r}? Name it first"
-            raise LanguageError(message, self.phrase, span_of(place.children[0]))
-        allowed = {axis: sum(1 << b for b in bins) for axis, bins in self._place(place.children).items()}
-        condition = self.packing.denial if denied != negate else self.packing.conjunction
-        parts = [
-            condition({self.index[f"{sprite}_{axis}"]: mask for axis, mask in allowed.items()})
-            for sprite in self.subject.children
-        ]
-        return self._combine((self.subject.data != "either_of") != negate, parts)
-
-    def _place(self, words: list[Token]) -> dict[str, set[int]]:
-        """The bins that a run of places allows on each axis. Beside a word of its own axis, centre or middle means
-        the other axis.
-        """
-        meant: list[tuple[Token, str, set[int]]] = []
-        for word in sorted(words, key=lambda w: w in ("centre", "middle")):  # stable: the certain words come first
-            grid = GRID.fullmatch(word)
-            if grid:
-                bins = {int(b[:9]) - 1 for b in grid[2].replace(",", " ").split()}
-                if not bins <= set(range(self.bins)):
-                    message = f"{str(word)!r} names a bin outside 1 to {self.bins}"
-                    raise LanguageError(message, self.phrase, span_of(word))
-                meant.append((word, grid[1], bins))
-            elif word != "anywhere":
-                axis = AXES[word]
-                if word in ("centre", "middle") and any(other == axis for _, other, _ in meant):
-                    axis = "y" if axis == "x" else "x"
-                bins = {1} if word in ("centre", "middle") else {THIRDS[axis].index(word)}
-                meant.append((word, axis, bins))
-        allowed: dict[str, set[int]] = {}
-        for word, axis, bins in meant:
-            earlier = allowed.setdefault(axis, bins)
-            allowed[axis] = earlier & bins
-            if not allowed[axis]:
-                others = [w for w, a, b in meant if a == axis and w is not word]
-                other = next((w for w, a, b in meant if a == axis and not b & bins), " ".join(others))
-                message = f"this goal contradicts itself: nothing is {str(other)!r} and {str(word)!r} at once"
-                raise LanguageError(message, self.phrase, span_of(word))
-        return allowed
+    def _placed(self, found: _Condition, otherwise: bool, negate: bool) -> Clauses:
+        """A subject in its place, or each of its things elsewhere; or the negation of that."""
+        elsewhere = found.denied != otherwise
+        condition = self.packing.denial if elsewhere != negate else self.packing.conjunction
+        parts = [condition({i: region.on(self.bins).mask for i, region in each.items()}) for each in found.allowed]
+        return self._combine(found.every != negate, parts)
 
     def _combine(self, conjunction: bool, parts: list[Clauses]) -> Clauses:
         if not conjunction:
@@ -258,6 +285,15 @@ class _Meaning:
             tasks = (Task(self.coordinates, self.packing.sorted(clauses), self.bins) for clauses in (first, second))
             self.contradiction = clash(*tasks)
         return both
+
+
+def _leaves(node: Tree) -> Iterator[Tree]:
+    """The conditions of a phrase, from left to right."""
+    if node.data in ("placed", "repeated"):
+        yield node
+    else:
+        for child in node.children:
+            yield from _leaves(cast(Tree, child))
 
 
 def _extent(node: Tree) -> tuple[int, int]:

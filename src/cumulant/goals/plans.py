@@ -16,7 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.goals import tasks
 from cumulant.goals.clauses import MAX_CLAUSES, TooComplex
-from cumulant.goals.tasks import Task, clash, reached
+from cumulant.goals.phrases import canonical
+from cumulant.goals.tasks import Task, clash, on_one_grid, reached
 
 
 class Contradiction(ValueError):
@@ -32,7 +33,8 @@ class Contradiction(ValueError):
 class Stage:
     """One stage of a plan: a task to `reach`, one to `avoid` on the way, and one to `keep` from then on.
 
-    What is kept is reached together with the rest. Nothing to avoid, or nothing to keep, is None.
+    What is kept is reached together with the rest. Nothing to avoid, or nothing to keep, is None. Its tasks are brought
+    to one grid.
 
     >>> import cumulant
     >>> left, top = cumulant.parse("square left"), cumulant.parse("circle top")
@@ -53,6 +55,13 @@ class Stage:
             object.__setattr__(self, "avoid", None)
         if self.keep is not None and self.keep == _anything(self.keep):
             object.__setattr__(self, "keep", None)
+        tasks = {name: task for name in ("reach", "avoid", "keep") if (task := getattr(self, name)) is not None}
+        for name, task in zip(tasks, on_one_grid(list(tasks.values())), strict=True):
+            object.__setattr__(self, name, task)
+
+    def on(self, bins: int) -> "Stage":
+        """The same stage on a finer grid."""
+        return Stage(self.reach.on(bins), self.avoid and self.avoid.on(bins), self.keep and self.keep.on(bins))
 
     @property
     def goal(self) -> Task:
@@ -66,9 +75,7 @@ class Stage:
 
     def __str__(self) -> str:
         """The canonical phrase, which parses back to this stage."""
-        keep = "" if self.keep in (None, self.reach) else f" and keep {self.keep}"
-        first = "keep " if self.keep == self.reach else ""
-        return f"{first}{self.reach}{keep}" + (f" without {self.avoid}" if self.avoid else "")
+        return _phrase((self,))
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ class Plan:
     A stage counts as reached where its task holds, together with all that is kept, outside of what it avoids. A plan
     has failed as soon as what is kept is lost, or what the current stage avoids is entered. A stage that begins inside
     what it avoids must leave it; only entering is a failure. A plan that nothing can fulfil raises Contradiction.
+    Stages on different grids are brought to one.
 
     >>> import cumulant
     >>> left, top, right = map(cumulant.parse, ("square left", "agent top", "agent right"))
@@ -97,9 +105,9 @@ class Plan:
         object.__setattr__(self, "stages", tuple(self.stages))
         if not self.stages:
             raise ValueError("a plan has at least one stage")
+        grid = on_one_grid([stage.reach for stage in self.stages])[0].bins
+        object.__setattr__(self, "stages", tuple(stage.on(grid) for stage in self.stages))
         shown = [task for stage in self.stages for task in stage.shown]
-        if len({(task.coordinates, task.bins) for task in shown}) > 1:
-            raise ValueError("the tasks of a plan have the same coordinates and the same number of bins")
         if sum(len(task.clauses) for task in shown) > MAX_CLAUSES:  # so a canonical phrase is no longer than a task's
             raise TooComplex(f"this plan has more than {MAX_CLAUSES} alternatives in all: say it more simply")
         _ = self.goals  # which refuses contradictions
@@ -161,7 +169,7 @@ class Plan:
 
     def __str__(self) -> str:
         """The canonical phrase, which parses back to this plan."""
-        return " then ".join(map(str, self.stages))
+        return _phrase(self.stages)
 
 
 class PlanTable(NamedTuple):
@@ -219,7 +227,9 @@ def tables_of(goals: Sequence[Task | Plan]) -> Bool[Array, "n c k m"] | PlanTabl
     return tasks.tables_of(known) if len(known) == len(plain) else _stacked([Plan.of(goal) for goal in goals])
 
 
-def _stacked(plans: Sequence[Plan]) -> PlanTable:
+def _stacked(unlike: Sequence[Plan]) -> PlanTable:
+    grid = on_one_grid([plan.stages[0].reach for plan in unlike])[0].bins
+    plans = [plan if plan.bins == grid else Plan(tuple(stage.on(grid) for stage in plan.stages)) for plan in unlike]
     longest = max(len(plan.stages) for plan in plans)
     anything, nothing = _anything(plans[0].goals[0]), replace(plans[0].goals[0], clauses=())
 
@@ -234,6 +244,19 @@ def _stacked(plans: Sequence[Plan]) -> PlanTable:
         kept=padded([plan.kept for plan in plans], anything),
         stages=jnp.asarray([len(plan.stages) for plan in plans], jnp.int32),
     )
+
+
+def _phrase(stages: Sequence[Stage]) -> str:
+    """Stages in words, which are read as one phrase: what one says coarsely, another may say finely."""
+    shown, reach = [task for stage in stages for task in stage.shown], stages[0].reach
+    said = dict(zip(shown, canonical(reach.features, [task.clauses for task in shown], reach.bins), strict=True))
+
+    def phrase(stage: Stage) -> str:
+        keep = "" if stage.keep in (None, stage.reach) else f" and keep {said[stage.keep]}"
+        first = "keep " if stage.keep == stage.reach else ""
+        return f"{first}{said[stage.reach]}{keep}" + (f" without {said[stage.avoid]}" if stage.avoid else "")
+
+    return " then ".join(map(phrase, stages))
 
 
 def _holds(tables: Bool[Array, "s c k m"], f: Float[Array, " k"]) -> Bool[Array, " s"]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from cumulant.goals.suites import check_number, count, sample
+from cumulant.goals.suites import Coordinates, check_number, count, sample
 from cumulant.goals.tasks import Task, reached
 
 REWARDS = ("noisy", "cost", "sum", "penalty", "dense")
@@ -47,7 +47,7 @@ def _key_of(f: Float[Array, " k"]) -> PRNGKeyArray:
     return jax.lax.fori_loop(0, len(f), lambda i, key: jax.random.fold_in(key, bits[i]), jax.random.key(0))
 
 
-def rewards(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> dict[str, list[RewardedTask]]:
+def rewards(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -> dict[str, list[RewardedTask]]:
     """`number` rewards of each class, over the regions that the paper's tasks have.
 
     `noisy`: 1 where a task holds, and noise of σ = 0.1. `cost`: -1 until it holds. `sum`: two or three regions, of
@@ -66,7 +66,7 @@ def rewards(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int 
     }
 
 
-def _drawn(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int) -> RewardedTask:
+def _drawn(name: str, coordinates: Coordinates, rng: np.random.Generator, bins: int) -> RewardedTask:
     """A reward of a class."""
     objects = len(coordinates) // 2 - 1
     hard = [kind for kind in ("agent_hard", "object_hard", "conjunction") if count(kind, objects, bins)]
@@ -92,7 +92,7 @@ def _drawn(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bi
 
 def _table(
     terms: list[tuple[Task, float]],
-    coordinates: tuple[str, ...],
+    coordinates: Coordinates,
     bins: int,
     noise: float = 0.0,
     towards: Task | None = None,

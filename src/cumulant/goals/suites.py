@@ -1,14 +1,18 @@
 """Seeded sampling of tasks, the paper's seven classes with regions in thirds or in any number of bins; and of plans."""
 
+from collections.abc import Sequence
+from functools import reduce
 from math import comb
 from numbers import Integral
+from operator import and_, or_
 
 import numpy as np
 
 from cumulant.bounds import OutOfBounds
-from cumulant.goals.feature import Feature, described
+from cumulant.goals.feature import Feature, described, names_of
 from cumulant.goals.plans import Contradiction, Plan, Stage
-from cumulant.goals.tasks import Task, checked_bins
+from cumulant.goals.regions import checked_bins, common
+from cumulant.goals.tasks import Task, on_one_grid
 
 MAX_TASKS = 1_000_000  # of a class, or goals in all
 CLASSES = (
@@ -22,6 +26,8 @@ CLASSES = (
 )
 
 PLANS = ("then", "keep", "without", "without_agent")
+Coordinates = tuple[str | Feature, ...]  # a world's feature names
+_DRAWS = 20  # tries for each task that is asked for: where there are few, they come again
 _STAGES = (2, 4)  # of a plan, at least and at most
 
 
@@ -36,10 +42,10 @@ def count(name: str, objects: int, bins: int = 3) -> int:
     }[name.partition("_")[0]]
 
 
-def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int = 3) -> Task:
+def sample(name: str, coordinates: Coordinates, rng: np.random.Generator, bins: int = 3) -> Task:
     """One task of a class. The first two coordinates are the agent's, each later pair an object's; never impossible."""
     bins = checked_bins(bins)
-    sprites = [c.rpartition("_")[0] for c in coordinates[::2]]
+    sprites = [feature.of for feature in described(coordinates)[::2]]
     if not count(name, len(sprites) - 1, bins):
         raise ValueError(f"a task of class {name} needs more objects than {', '.join(sprites[1:])}")
 
@@ -60,7 +66,7 @@ def sample(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bi
 
 
 def suite(
-    coordinates: tuple[str, ...], tasks_per_class: int = 3, seed: int = 0, bins: int = 3
+    coordinates: Coordinates, tasks_per_class: int = 3, seed: int = 0, bins: int = 3
 ) -> dict[str, tuple[Task, ...]]:
     """Different tasks of every class, at most as many as the class holds; a class that holds none is left out.
 
@@ -85,18 +91,78 @@ def suite(
     return tasks
 
 
-def coverage(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
-    """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything."""
+def has_sprites(coordinates: Coordinates) -> bool:
+    """Whether the paper's classes make sense: an agent and objects, of each an x and a y and nothing else."""
+    features = described(coordinates)
+    things = [feature.of for feature in features[::2]]
+    pairs = [(feature.of, feature.name) for feature in features]
+    return len(things) > 1 and pairs == [(thing, axis) for thing in things for axis in "xy"]
+
+
+def general_suite(
+    coordinates: Coordinates, tasks_per_class: int = 3, seed: int = 0, bins: int = 3
+) -> dict[str, tuple[Task, ...]]:
+    """Tasks that any world has: about one feature, two, or all of them; either of two; and not where it might be.
+
+    A feature with words of its own has as many regions as words, any other as many as there are bins.
+
+    >>> from cumulant.worlds.room import Room
+    >>> for name, (task,) in general_suite(Room().feature_names, tasks_per_class=1).items():
+    ...     print(f"{name}: {task}")
+    one: volume soft
+    two: lamp on and volume quiet
+    either: temperature mild or blind shut
+    not: blind not open
+    all: temperature warm and lamp on and blind shut and volume soft
+    """
+    check_number(tasks_per_class)
+    features = described(coordinates)
+    tasks: dict[str, tuple[Task, ...]] = {}
+    for index, (name, number) in enumerate({"one": 1, "two": 2, "either": 2, "not": 1, "all": len(features)}.items()):
+        rng = np.random.default_rng([seed, index])
+        drawn: dict[Task, None] = {}
+        for _ in range(_DRAWS * tasks_per_class if number <= len(features) else 0):
+            chosen = rng.choice(len(features), number, replace=False)
+            conditions = on_one_grid([_region(coordinates, features[i], rng, bins) for i in chosen])
+            task = reduce(or_ if name == "either" else and_, conditions)
+            drawn[~task if name == "not" else task] = None
+            if len(drawn) == tasks_per_class:
+                break
+        if drawn:
+            tasks[name] = tuple(drawn)
+    return tasks
+
+
+def _region(coordinates: Coordinates, feature: Feature, rng: np.random.Generator, bins: int) -> Task:
+    """A feature in one of its regions."""
+    regions = len(feature.words) or bins
+    return Task.where(coordinates, {feature.full_name: [int(rng.integers(regions))]}, regions)
+
+
+def coverage(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
+    """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything.
+
+    A feature with words of its own has as many regions as words: a lamp is on or off.
+    """
     bins = checked_bins(bins)
     check_number(number)
-    choices = np.random.default_rng(seed).integers(bins + 1, size=(number, len(coordinates)))
-    return tuple(
-        Task.where(coordinates, {c: [int(b)] for c, b in zip(coordinates, row, strict=True) if b < bins}, bins)
-        for row in choices
-    )
+    features = described(coordinates)
+    regions = [len(feature.words) or bins for feature in features]
+    most = bins if set(regions) == {bins} else np.array(regions)
+    choices = np.random.default_rng(seed).integers(most + 1, size=(number, len(features)))
+    return tuple(_cell(coordinates, regions, row.tolist(), bins) for row in choices)
 
 
-def plans(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 3) -> dict[str, tuple[Plan, ...]]:
+def _cell(coordinates: Coordinates, regions: Sequence[int], choice: Sequence[int], bins: int) -> Task:
+    """Each feature in the chosen one of its regions; anywhere, if it is beyond the last."""
+    names = names_of(coordinates)
+    chosen = [(names[i], b, regions[i]) for i, b in enumerate(choice) if b < regions[i]]
+    grid = common([each for _, _, each in chosen] or [bins])
+    wide = {name: grid // each for name, _, each in chosen}  # bins of the grid that are a region
+    return Task.where(coordinates, {name: range(b * wide[name], (b + 1) * wide[name]) for name, b, _ in chosen}, grid)
+
+
+def plans(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -> dict[str, tuple[Plan, ...]]:
     """Plans of 2 to 4 stages, `number` of each class; each stage is a task of the paper's classes.
 
     `then` is nothing but stages in order. In `keep`, where objects are placed they may have to stay. In `without`, each
@@ -118,7 +184,7 @@ def plans(coordinates: tuple[str, ...], number: int, seed: int = 0, bins: int = 
     return drawn
 
 
-def _plan(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bins: int) -> Plan | None:
+def _plan(name: str, coordinates: Coordinates, rng: np.random.Generator, bins: int) -> Plan | None:
     """One plan of a class; None if what was drawn contradicts itself."""
     objects = len(coordinates) // 2 - 1
     classes = [c for c in CLASSES if count(c, objects, bins) and (name != "without_agent" or "object" in c)]
@@ -141,12 +207,12 @@ def _plan(name: str, coordinates: tuple[str, ...], rng: np.random.Generator, bin
 
 def _agents(task: Task) -> bool:
     """Whether a task is about the agent, which cannot stay anywhere while it places objects."""
-    return any(coordinate in task.coordinates[:2] for clause in task.conditions() for coordinate, _ in clause)
+    return any(coordinate in task.names[:2] for clause in task.conditions() for coordinate, _ in clause)
 
 
 def _avoidable(name: str, task: Task, rng: np.random.Generator) -> Task:
     """Something to avoid on the way to a task."""
-    sprites = [c.rpartition("_")[0] for c in task.coordinates[::2]]
+    sprites = [feature.of for feature in task.features[::2]]
     asked = {coordinate.rpartition("_")[0] for clause in task.conditions() for coordinate, _ in clause}
     if name == "without_agent":
         sprite, axes = sprites[0], [rng.choice(["x", "y"])]

@@ -5,8 +5,7 @@ nothing, and a clause is exactly a weight vector w over the cumulants. By defaul
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, field
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +13,10 @@ from jaxtyping import Array, Bool, Float
 
 from cumulant.goals.bins import bin_index
 from cumulant.goals.clauses import MAX_CLAUSES, Clause, Clauses, Packing, packing
-
-THIRDS = {"x": ("left", "centre", "right"), "y": ("bottom", "middle", "top")}
-MAX_BINS = 99
+from cumulant.goals.feature import WORDS as THIRDS
+from cumulant.goals.feature import Feature, described, names_of
+from cumulant.goals.phrases import canonical, say
+from cumulant.goals.regions import Region, checked_bins, common, members
 
 Condition = tuple[str, tuple[int, ...]]  # a coordinate's name and its allowed bins
 
@@ -25,36 +25,50 @@ Condition = tuple[str, tuple[int, ...]]  # a coordinate's name and its allowed b
 class Task:
     """A goal over named coordinates such as `square_x`, always in normal form. Combine tasks with `&`, `|` and `~`.
 
+    Coordinates are a world's `feature_names`, bare or described; tasks are printed in the words of what describes them.
+
     >>> import cumulant
     >>> names = cumulant.Spriteworld().feature_names
     >>> left = cumulant.Task.where(names, {"square_x": [0]})
     >>> top = cumulant.Task.where(names, {"circle_y": [2]})
     >>> print(left & ~top)
     square left and circle not top
+    >>> room = (cumulant.Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm")),)
+    >>> print(cumulant.Task.where(room, {"room_temperature": [2]}), "|", cumulant.parse("temperature above 21", room))
+    room warm | room temperature above 21 °C
     """
 
-    coordinates: tuple[str, ...]
+    coordinates: tuple[str | Feature, ...] = field(compare=False)  # as they were given
     clauses: tuple[Clause, ...]  # none: impossible
     bins: int = 3
+    features: tuple[Feature, ...] = field(init=False, repr=False)  # the coordinates, described
 
     def __post_init__(self) -> None:
         """Bring the clauses into normal form."""
         object.__setattr__(self, "bins", checked_bins(self.bins))
+        object.__setattr__(self, "features", described(self.coordinates))
         if not all(len(clause) == len(self.coordinates) for clause in self.clauses):
-            raise ValueError(f"a clause has a mask for each of {', '.join(self.coordinates)}")
+            raise ValueError(f"a clause has a mask for each of {', '.join(self.names)}")
         if not all(0 <= mask < 1 << self.bins for clause in self.clauses for mask in clause):
             raise ValueError(f"a mask of {self.bins} bins is 0 to {2**self.bins - 1}")
         object.__setattr__(self, "clauses", self._packing.sorted(self._packing.either(self._packed())))
 
     @classmethod
-    def where(cls, coordinates: tuple[str, ...], allowed: Mapping[str, Iterable[int]], bins: int = 3) -> "Task":
-        """The conjunction of conditions, each a coordinate's name with the bins it may lie in."""
-        bins = checked_bins(bins)
+    def where(
+        cls, coordinates: tuple[str | Feature, ...], allowed: Mapping[str, Iterable[int]], bins: int = 3
+    ) -> "Task":
+        """The conjunction of conditions, each a coordinate's full name with the bins it may lie in."""
+        bins, names = checked_bins(bins), names_of(coordinates)
         masks = {name: _mask(name, values, bins) for name, values in allowed.items()}
-        unknown = next((name for name in masks if name not in coordinates), None)
+        unknown = next((name for name in masks if name not in names), None)
         if unknown is not None:
-            raise ValueError(f"unknown coordinate {unknown!r}: choose from {', '.join(coordinates)}")
-        return cls(coordinates, (tuple(masks.get(name, 2**bins - 1) for name in coordinates),), bins)
+            raise ValueError(f"unknown coordinate {unknown!r}: choose from {', '.join(names)}")
+        return cls(coordinates, (tuple(masks.get(name, 2**bins - 1) for name in names),), bins)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The coordinates' full names."""
+        return names_of(self.coordinates)
 
     @property
     def possible(self) -> bool:
@@ -65,17 +79,28 @@ class Task:
         """For each clause, the coordinates that matter and the bins they may lie in."""
         anything = 2**self.bins - 1
         return [
-            [(name, members(mask)) for name, mask in zip(self.coordinates, clause, strict=True) if mask != anything]
+            [(name, members(mask)) for name, mask in zip(self.names, clause, strict=True) if mask != anything]
             for clause in self.clauses
         ]
 
+    def on(self, bins: int) -> "Task":
+        """The same goal on a finer grid, of a multiple of its bins."""
+        if bins == self.bins:
+            return self
+        if checked_bins(bins) % self.bins:
+            raise ValueError(f"a task of {self.bins} bins cannot be told in {bins}: give a multiple")
+        finer = tuple(tuple(Region(mask, self.bins).on(bins).mask for mask in clause) for clause in self.clauses)
+        return Task(self.coordinates, finer, bins)
+
     def __and__(self, other: "Task") -> "Task":
         """Both goals at once."""
-        return self._of(self._packing.both(self._packed(), self._on_same_grid(other)._packed()))
+        first, second = on_one_grid((self, other))
+        return first._of(first._packing.both(first._packed(), second._packed()))
 
     def __or__(self, other: "Task") -> "Task":
         """Either goal."""
-        return Task(self.coordinates, self.clauses + self._on_same_grid(other).clauses, self.bins)
+        first, second = on_one_grid((self, other))
+        return Task(self.coordinates, first.clauses + second.clauses, first.bins)
 
     def __invert__(self) -> "Task":
         """Every state that misses the goal: each clause must fail in at least one of its coordinates."""
@@ -91,11 +116,6 @@ class Task:
     def _of(self, clauses: Clauses) -> "Task":
         return Task(self.coordinates, self._packing.sorted(clauses), self.bins)
 
-    def _on_same_grid(self, other: "Task") -> "Task":
-        if (self.coordinates, self.bins) != (other.coordinates, other.bins):
-            raise ValueError("tasks combine only over the same coordinates and the same number of bins")
-        return other
-
     def table(self, clauses: int = 0) -> Bool[np.ndarray, "c k m"]:
         """Which bins each clause allows: [clauses, k, bins]; padded up to `clauses` with clauses that never hold."""
         if not 0 <= clauses <= MAX_CLAUSES:
@@ -108,23 +128,15 @@ class Task:
 
     def __str__(self) -> str:
         """The canonical phrase, which parses back to this task."""
-        return " or ".join(self._phrase(clause) for clause in self.conditions()) or "impossible"
+        return canonical(self.features, [self.clauses], self.bins)[0]
 
-    def _phrase(self, clause: list[Condition]) -> str:
-        if not clause:
-            sprite = self.coordinates[0].rpartition("_")[0]
-            return f"{sprite} {describe('x', range(self.bins), self.bins)}"
-        together: dict[str, list[str]] = {}  # sprite → the words of its place
-        denials = []
-        for name, allowed in reversed(clause):  # y before x, as in "top left"
-            sprite, _, axis = name.rpartition("_")
-            words = describe(axis, allowed, self.bins)
-            if words.startswith("not"):
-                denials.append(f"{sprite} {words}")
-            else:
-                together.setdefault(sprite, []).append(words)
-        places = [f"{sprite} {' '.join(words)}" for sprite, words in together.items()]
-        return " and ".join(reversed(denials + places))
+
+def on_one_grid(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The tasks on the coarsest grid that can tell them all; ValueError if they are of different worlds."""
+    if len({task.features for task in tasks}) > 1:
+        raise ValueError("tasks go together only over the same coordinates")
+    bins = common(task.bins for task in tasks)
+    return tuple(task.on(bins) for task in tasks)
 
 
 def reached(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, ""]:
@@ -145,44 +157,24 @@ def met(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, "c k"
 
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
-    """The tasks' tables, stacked; the shorter ones padded with clauses that never hold."""
+    """The tasks' tables, stacked, on one grid; the shorter ones padded with clauses that never hold."""
     if not tasks:
         raise ValueError("there are no tasks")
-    clauses = max(len(task.clauses) for task in tasks)
-    return jnp.stack([jnp.asarray(task.table(clauses)) for task in tasks])
+    clauses, bins = max(len(task.clauses) for task in tasks), common(task.bins for task in tasks)
+    return jnp.asarray(np.stack([np.repeat(task.table(clauses), bins // task.bins, axis=2) for task in tasks]))
 
 
 def clash(first: Task, second: Task) -> str:
     """Why two tasks cannot hold at once: a coordinate on which their first clauses disagree, in words."""
     masks = [task.clauses[0] for task in (first, second) if task.possible]
-    for name, *wishes in zip(first.coordinates, *masks, strict=True) if len(masks) == 2 else ():
+    for i, wishes in enumerate(zip(*masks, strict=True) if len(masks) == 2 else ()):
         if not wishes[0] & wishes[1]:
-            thing, _, axis = name.rpartition("_")
-            described = " and ".join(describe(axis, members(wish), first.bins) for wish in wishes)
-            return f"the {thing} cannot be {described} at once"
+            said = [say(first.features, i, Region(wish, first.bins)) for wish in wishes]
+            if said[0].name == said[1].name and said[0].name not in THIRDS:
+                about = f"{said[0].thing}'s {said[0].name}" if said[0].name else said[0].thing
+                return f"the {about} cannot be {said[0].value} and {said[1].value} at once"
+            return f"the {said[0].thing} cannot be {said[0].words} and {said[1].words} at once"
     return "no state can satisfy it"
-
-
-def members(mask: int) -> tuple[int, ...]:
-    """The bins in a bit mask."""
-    return tuple(b for b in range(mask.bit_length()) if mask >> b & 1)
-
-
-def describe(axis: str, allowed: Iterable[int], bins: int) -> str:
-    """The words for a coordinate's allowed bins: "left", "not top", "anywhere", or "x 2,3/7" on another grid."""
-    allowed = sorted(allowed)
-    if bins != 3 or axis not in THIRDS:
-        return f"{axis} {','.join(str(b + 1) for b in allowed)}/{bins}"
-    words = [THIRDS[axis][b] for b in allowed]
-    missing = [word for word in THIRDS[axis] if word not in words]
-    return {1: " ".join(words), 2: f"not {' '.join(missing)}", 3: "anywhere"}[len(words)]
-
-
-def checked_bins(bins: int) -> int:
-    """A number of bins that tasks may have; any other is refused by name, before anything grows with it."""
-    if not isinstance(bins, Integral) or not 1 <= bins <= MAX_BINS:
-        raise ValueError(f"a task has 1 to {MAX_BINS} bins, but got {bins}")
-    return int(bins)
 
 
 def _mask(name: str, allowed: Iterable[int], bins: int) -> int:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
@@ -10,20 +10,16 @@ from itertools import islice
 from lark import Token
 
 from cumulant.goals.clauses import MAX_CLAUSES
-from cumulant.goals.tasks import MAX_BINS, THIRDS, describe
+from cumulant.goals.feature import Feature
+from cumulant.goals.regions import MAX_BINS
+from cumulant.goals.vocabulary import ELSEWHERE, PLANNING, RESERVED, Vocabulary
 
 MAX_CHARACTERS = 2000  # that a person writes; a canonical phrase may be longer, and is read as well
 MAX_DEPTH = 50
 _LIKENESS = 0.7  # of a misspelt word and the one suggested, at least: a star is no square
 FILLER = frozenset("get move put bring the a to at in into of on towards side corner position region first".split())
-_LOGIC = {"and": "AND", "or": "OR", "not": "NOT", "(": "OPEN", ")": "CLOSE"}
-PLANNING = {"then": "THEN", "keep": "KEEP", "without": "WITHOUT"}  # "and then" is the same as "then", and so on
-_RESERVED = _LOGIC | PLANNING
-AXES = {word: axis for axis, words in THIRDS.items() for word in words}
-_PLACES = frozenset(AXES) | {"center", "anywhere"}
-_WORD = re.compile(r"[xy]\s*\d+(?:\s*,\s*\d+)*\s*/\s*\d+(?!\w)|[()]|[^\s(),.;:!?\"-]+", re.IGNORECASE)
-_NAME = re.compile(r"[^\s(),.;:!?\"-]+")
-GRID = re.compile(r"([xy])([\d,\s]+)/\s*(\d+)", re.IGNORECASE)
+_VALUES = ("WORD", "GRID", "NUMBER", "ANYWHERE")  # with which a condition ends
+_CONTINUES = ("WORD", "GRID", "BOUND", "BETWEEN", "ANYWHERE")  # which may go on with one
 
 
 class LanguageError(ValueError):
@@ -57,69 +53,125 @@ class LanguageError(ValueError):
 
 
 @lru_cache(maxsize=64)
-def _names(sprites: tuple[str, ...]) -> dict[str, str]:
-    """What a phrase may call each sprite; refuses sprites that no phrase could name, or not one alone."""
-    names: dict[str, str] = {}
-    for sprite in sprites:
-        word = sprite.lower()
-        if word in _RESERVED or word in _PLACES or word in names or not _NAME.fullmatch(word):
-            raise LanguageError(f"no phrase can name the sprite {sprite!r}: a name is one word of its own")
-        names[word] = sprite
-    if not names:
-        raise LanguageError("no phrase means anything in a world without sprites")
-    return names
-
-
-@lru_cache(maxsize=64)
-def _longest(sprites: tuple[str, ...]) -> int:
+def _longest(features: tuple[Feature, ...]) -> int:
     """Characters that are read: as many as the longest canonical phrase has, so that each parses back."""
-    bins = range(1, MAX_BINS)  # all but one, and that of one digit
-    condition = [f"{sprite} {describe(axis, bins, MAX_BINS)} and " for sprite in sprites for axis in "xy"]
-    return max(MAX_CHARACTERS, MAX_CLAUSES * len("".join([*condition, " and keep "])))
+    bins = ",".join(str(b) for b in range(2, MAX_BINS + 1))  # all but one, and that of one digit
+    conditions = [
+        f"{each.of} {each.name} not {max(bins, *each.regions, 2 * each.unit, key=len)}/{MAX_BINS} and "
+        for each in features
+    ]
+    return max(MAX_CHARACTERS, MAX_CLAUSES * len("".join([*conditions, " and keep "])))
 
 
-def words_of(phrase: str, sprites: Sequence[str]) -> list[Token]:
+def words_of(phrase: str, vocabulary: Vocabulary) -> list[Token]:
     """The words that carry meaning, at most as many as a canonical phrase may have or a person may write."""
-    names, longest = _names(tuple(sprites)), _longest(tuple(sprites))
+    features, longest = vocabulary.features, _longest(vocabulary.features)
     if len(phrase) > longest:
         raise LanguageError(f"the phrase has {len(phrase):,} characters, and at most {longest:,} are read")
-    limit = max(MAX_CHARACTERS, MAX_CLAUSES * (2 * len(names) * len("sprite not place and".split()) + len(PLANNING)))
-    words = list(islice(_recognised(phrase, names), limit + 1))
+    condition = "thing name not between 1 and 2 and"
+    limit = max(MAX_CHARACTERS, MAX_CLAUSES * (len(features) * len(condition.split()) + len(PLANNING)))
+    words = list(islice(_recognised(phrase, vocabulary), limit + 1))
     if len(words) > limit:
         raise LanguageError(f"the phrase has more than {limit:,} words, which are all that is read")
-    if not words:
-        raise LanguageError(f"the phrase names no goal: try '{sprites[-1]} top left'")
+    if all(word.type == "COMMA" for word in words):
+        last = features[-1]
+        example = " ".join(filter(None, [last.of or last.name, last.regions[-1]]))
+        raise LanguageError(f"the phrase names no goal: try '{example}'")
+    words = _with_commas_read(words, vocabulary)
     _refuse_depth(words, phrase)
     return [word for word, following in zip(words, [*words[1:], None], strict=True) if not _idle(word, following)]
 
 
 def _idle(word: Token, following: Token | None) -> bool:
     """Whether a word adds nothing to the next: the `and` of "and then"."""
-    return word.type == "_AND" and following is not None and following.type[1:] in PLANNING.values()
+    return word.type == "_AND" and following is not None and following.type in PLANNING.values()
 
 
-def _recognised(phrase: str, names: dict[str, str]) -> Iterator[Token]:
-    """Every word but filler, with its kind and its place in the phrase."""
-    for match in _WORD.finditer(phrase):
-        word, span = match[0].lower(), match.span()
-        if word in names:
-            kind, word = "SPRITE", names[word]
-        elif word in FILLER:
-            continue
-        elif word in _RESERVED:
-            kind = "_" + _RESERVED[word]
-        elif word in _PLACES or GRID.fullmatch(word):
-            kind, word = "WHERE", word.replace("center", "centre")
+def _with_commas_read(words: list[Token], vocabulary: Vocabulary) -> list[Token]:
+    """A comma between conditions, or between things, is an `and`; any other is a pause."""
+    read: list[Token] = []
+    owner: list[int] = []  # what was last spoken of
+    for i, word in enumerate(words):
+        if word.type == "THING" or (word.type == "NAME" and not _among(word, owner, vocabulary)):
+            earlier, owner = owner, vocabulary.about(word.type, word)
         else:
-            raise _unknown(word, phrase, span, tuple(names.values()))
-        yield Token(kind, word, start_pos=span[0], end_pos=span[1])
+            earlier = owner
+        if word.type != "COMMA":
+            read.append(word)
+            continue
+        before, after = (read[-1] if read else None), next((w for w in words[i + 1 :] if w.type != "COMMA"), None)
+        if before is not None and after is not None and _joins(before.type, after, words[i + 1 :], earlier, vocabulary):
+            read.append(Token("_AND", word, start_pos=word.start_pos, end_pos=word.end_pos))
+    return read
 
 
-def _unknown(word: str, phrase: str, span: tuple[int, int], sprites: tuple[str, ...]) -> LanguageError:
-    known = [*sprites, *_PLACES, "and", "or", "not", *PLANNING]
-    suggestion = next(iter(get_close_matches(word, known, n=1, cutoff=_LIKENESS)), "")
-    hint = f"; did you mean {suggestion!r}?" if suggestion else f": this world has {', '.join(sprites)}"
+def _joins(before: str, after: Token, rest: list[Token], owner: list[int], vocabulary: Vocabulary) -> bool:
+    if before == "THING":
+        return after.type == "THING"
+    if before == "_CLOSE":
+        return after.type in ("THING", "NAME", "_NOT", "_OPEN", *_CONTINUES)
+    if after.type == "NAME":  # "x 2/7, y 3/7" is one place, as "top, left" is
+        denied = [word.type for word in rest if word.type != "COMMA"][1:2] == ["_NOT"]
+        return before in _VALUES and (denied or not _among(after, owner, vocabulary))
+    return before in _VALUES and after.type in ("THING", "_NOT", "_OPEN")
+
+
+def _among(name: Token, coordinates: list[int], vocabulary: Vocabulary) -> bool:
+    return any(i in coordinates for i in vocabulary.about("NAME", name))
+
+
+def _recognised(phrase: str, vocabulary: Vocabulary) -> Iterator[Token]:
+    """Every word but filler, with its kind and its place in the phrase."""
+    at = 0
+    about: list[int] = []  # the coordinates that were last spoken of
+    while match := vocabulary.pattern.search(phrase, at):
+        word, end = _whole(match, vocabulary)
+        start, at = match.start(), end
+        kind, meant = vocabulary.kinds.get(word, ("", word))
+        if kind == "WORD" and word in FILLER and not any(meant in vocabulary.words[i] for i in about):
+            continue  # the "on" of a lamp is filler in "the square on the left"
+        if kind in ("THING", "NAME"):
+            about = vocabulary.about(kind, meant)
+        elif not kind and word in RESERVED:
+            kind = RESERVED[word]
+        elif not kind and match.lastgroup != "word":
+            kind = str(match.lastgroup)
+        elif not kind and word in FILLER:
+            continue
+        elif not kind:
+            raise _unknown(word, phrase, (start, end), vocabulary, about)
+        yield Token(kind, meant, start_pos=start, end_pos=end)
+
+
+_NEXT = re.compile(r"[\s_]*")
+
+
+def _whole(match: re.Match[str], vocabulary: Vocabulary) -> tuple[str, int]:
+    """The word that begins here, in small letters, and its end: as many words as name one thing together."""
+    if match.lastgroup != "word":
+        return match[0], match.end()
+    text, pattern = match.string, vocabulary.pattern
+    word, found = match[0].lower(), (match[0].lower(), match.end())
+    for _ in range(vocabulary.longest - 1):
+        match_next = pattern.match(text, _NEXT.match(text, match.end()).end())  # type: ignore[union-attr]  # may be empty
+        if match_next is None or match_next[0] in "(),":
+            break
+        match, word = match_next, f"{word}_{match_next[0].lower()}"
+        if word in vocabulary.kinds or word in RESERVED:
+            found = word, match.end()
+    return found
+
+
+def _unknown(word: str, phrase: str, span: tuple[int, int], vocabulary: Vocabulary, about: list[int]) -> LanguageError:
+    known = [*vocabulary.kinds, *(said for said in RESERVED if said.isalpha())]
+    elsewhere = word in ELSEWHERE and about
+    close = [] if elsewhere else get_close_matches(word, known, n=1, cutoff=_LIKENESS)
+    longer = [said for said in known if len(word) > 2 and said.startswith(word) and not elsewhere]
+    suggestion = next(iter([*close, *longer]), "").replace("_", " ")
     shown = word if len(word) <= 40 else word[:40] + "…"
+    if elsewhere:
+        return LanguageError(f"{shown!r} does not fit: {vocabulary.has(about)}", phrase, span)
+    hint = f"; did you mean {suggestion!r}?" if suggestion else f": this world has {', '.join(vocabulary.things)}"
     return LanguageError(f"unknown word {shown!r}{hint}", phrase, span, suggestion)
 
 
@@ -133,9 +185,9 @@ def _refuse_depth(words: list[Token], phrase: str) -> None:
             raise LanguageError(f"the phrase is nested more than {MAX_DEPTH} deep", phrase, span_of(word))
 
 
-def span_of(word: Token) -> tuple[int, int]:
-    """Where in the phrase a word stands."""
-    return word.start_pos or 0, word.end_pos or 0
+def span_of(*words: Token) -> tuple[int, int]:
+    """Where in the phrase words stand, from the first to the last."""
+    return words[0].start_pos or 0, words[-1].end_pos or 0
 
 
 def _width(text: str) -> int:

@@ -25,6 +25,7 @@ from cumulant.features.grounding import Grounding
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.feature import names_of
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.rewards import RewardTable
@@ -38,7 +39,6 @@ from cumulant.transfer.reward_models import Belief
 from cumulant.worlds.episodes import Policy, Reward, reward_of
 from cumulant.worlds.films import first_interesting, save_gif
 from cumulant.worlds.protocol import World
-from cumulant.worlds.seen import names_of
 
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
 
@@ -75,7 +75,7 @@ class Library:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """What the d features are called: as the world calls them, or as far as words have a meaning for them."""
-        coordinates, number = names_of(self.world), feature_count(self.features, self.world)
+        coordinates, number = names_of(self.world.feature_names), feature_count(self.features, self.world)
         if self.grounding:
             return self.grounding.names(coordinates)
         kind = "latent" if isinstance(self.features, Learnt) else "feature"
@@ -116,7 +116,7 @@ class Library:
             return ""
         if isinstance(self.features, Learnt):
             return "this library's features are learnt, and no labels say what goals mean for them"
-        names, number = names_of(self.world), feature_count(self.features, self.world)
+        names, number = names_of(self.world.feature_names), feature_count(self.features, self.world)
         if number != len(names):
             return f"this library has {number} features, and goals speak of the {len(names)} true ones"
         return ""
@@ -158,7 +158,7 @@ class Library:
 
     def plan(self, goal: str | Task | Plan) -> Plan:
         """The plan that a phrase means in this library's world; of a plain goal, a plan of one stage."""
-        return parse_plan(goal, self._things()) if isinstance(goal, str) else Plan.of(goal)
+        return parse_plan(goal, self.world.feature_names) if isinstance(goal, str) else Plan.of(goal)
 
     def goal(self, goal: str | Task | Plan) -> Task | Plan:
         """What a phrase asks for in this library's world: a task, or a plan where there is more to it."""
@@ -168,15 +168,8 @@ class Library:
         return plan if plan.task is None else plan.task
 
     def task(self, goal: str | Task) -> Task:
-        """The task that a phrase means in this library's world. Phrases speak of things that have an x and a y."""
-        return goal if isinstance(goal, Task) else parse(goal, self._things())
-
-    def _things(self) -> tuple[str, ...]:
-        names = names_of(self.world)
-        things = tuple(dict.fromkeys(name.rpartition("_")[0] for name in names))
-        if names != tuple(f"{thing}_{axis}" for thing in things for axis in "xy"):
-            raise ValueError(f"phrases speak of places, x and y, and this world has {', '.join(names)}: give a Task")
-        return things
+        """The task that a phrase means in this library's world."""
+        return goal if isinstance(goal, Task) else parse(goal, self.world.feature_names)
 
     def policy(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], committed: bool = True) -> Policy:
         """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too.

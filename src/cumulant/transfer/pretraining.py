@@ -26,7 +26,6 @@ from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder
 from cumulant.transfer.skills import disturbance
 from cumulant.worlds.protocol import World
-from cumulant.worlds.seen import names_of
 
 _HELD_OUT_SEED = 90_000  # of the goals that show success on the way; no evaluation uses it
 _HELD_OUT = 16  # goals, and episodes of each
@@ -142,6 +141,6 @@ def _keep_encoder(given: Encoder, kept: Path, begun: bool) -> None:
 
 def _held_out_success(library: Library) -> float:
     """Success on some of the theorem's (m + 1)^k goals, which no evaluation uses; any world has them."""
-    goals = coverage(names_of(library.world), _HELD_OUT, _HELD_OUT_SEED, library.config.bins)
+    goals = coverage(library.world.feature_names, _HELD_OUT, _HELD_OUT_SEED, library.config.bins)
     results = library.evaluate({"goals": goals}, jax.random.key(_HELD_OUT_SEED), _HELD_OUT)
     return results["goals"].success

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from cumulant.goals.tasks import Task, describe
+from cumulant.goals.phrases import say
+from cumulant.goals.regions import Region
+from cumulant.goals.tasks import Task
 from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.reward_models import MODELS
@@ -174,12 +176,13 @@ def _positions(player: Player, positions: list[float]) -> np.ndarray:
 
 
 def _clauses(task: Task) -> list[list[schemas.Condition]]:
-    return [[_condition(*found, task.bins) for found in clause] for clause in task.conditions()]
+    return [[_condition(task, *found) for found in clause] for clause in task.conditions()]
 
 
-def _condition(name: str, allowed: tuple[int, ...], bins: int) -> schemas.Condition:
-    sprite, _, axis = name.rpartition("_")
-    return schemas.Condition(sprite=sprite, axis=axis, allowed=list(allowed), words=describe(axis, allowed, bins))
+def _condition(task: Task, name: str, allowed: tuple[int, ...]) -> schemas.Condition:
+    i = task.names.index(name)
+    said = say(task.features, i, Region(sum(1 << b for b in allowed), task.bins))
+    return schemas.Condition(sprite=said.thing, axis=task.features[i].name, allowed=list(allowed), words=said.words)
 
 
 def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
@@ -201,7 +204,7 @@ def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
 def _bits(goal: Task, table: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Which conditions hold, [states, clauses]: bit i is the clause's condition i."""
     held = grids.met(table, positions)
-    conditions = [[goal.coordinates.index(name) for name, _ in clause] for clause in goal.conditions()]
+    conditions = [[goal.names.index(name) for name, _ in clause] for clause in goal.conditions()]
     return np.stack([held[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)], axis=1)
 
 

@@ -13,7 +13,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.features.grounding import Grounding
 from cumulant.goals import weights as clauses
-from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, Task
+from cumulant.goals.clauses import MAX_CLAUSES
+from cumulant.goals.regions import MAX_BINS
+from cumulant.goals.tasks import Task
 
 _THIRDS = 3  # what a grounding's edges lie between
 

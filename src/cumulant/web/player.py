@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt
 
 from cumulant.features.coordinates import resolution_of
+from cumulant.goals.clauses import MAX_CLAUSES
 from cumulant.goals.plans import Plan
-from cumulant.goals.tasks import MAX_BINS, MAX_CLAUSES, Task
+from cumulant.goals.regions import MAX_BINS
+from cumulant.goals.tasks import Task
 from cumulant.goals.weights import padded
 from cumulant.goals.words import LanguageError
 from cumulant.transfer.audit import PsiAt, psi_at

@@ -91,16 +91,6 @@ def seen(world: World, as_features: bool = True) -> World:
     return world if plain or isinstance(world, Seen) else Seen(world, as_features)
 
 
-def names_of(world: World) -> tuple[str, ...]:
-    """The full names of the world's features.
-
-    >>> from cumulant.worlds.spriteworld import Spriteworld
-    >>> names_of(Spriteworld(("square",)))
-    ('agent_x', 'agent_y', 'square_x', 'square_y')
-    """
-    return tuple(each.full_name for each in described(world.feature_names))
-
-
 def resolutions(world: World) -> Float[np.ndarray, " k"]:
     """How far off the world's features may be, as a share of their range."""
     features = described(world.feature_names)
