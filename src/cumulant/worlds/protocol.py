@@ -142,6 +142,31 @@ def begin(world: World, key: PRNGKeyArray, num: int) -> Episodes:
     return Episodes(jax.vmap(world.reset)(jax.random.split(key, num)), jnp.zeros(num, jnp.int32))
 
 
+def restart(world: World, states: PyTree, ended: Bool[Array, " n"], key: PRNGKeyArray) -> PyTree:
+    """States with a new start in place of each that ended; a world that is costly to reset does no more than that."""
+    if hasattr(world, "restart"):
+        return world.restart(states, ended, key)
+    fresh = begin(world, key, len(ended)).state
+    return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(ended, new, old), fresh, states)
+
+
+def step_unless(world: World, over: Bool[Array, ""], state: PyTree, action: Int[Array, ""]) -> PyTree:
+    """The state that follows, or the same if the episode is over; a world that is costly to step is not stepped."""
+    if hasattr(world, "step_unless"):
+        return world.step_unless(over, state, action)
+    return jax.tree.map(lambda old, new: jnp.where(over, old, new), state, world.step(state, action))
+
+
+def at_once(world: World) -> int | None:
+    """How many episodes of a world can go on at once, if there is a limit but memory: it is one on the host."""
+    return getattr(world, "at_once", None)
+
+
+def apart(world: World) -> World:
+    """The world, to play in while episodes of it go on elsewhere."""
+    return world.apart() if hasattr(world, "apart") else world
+
+
 def advance(
     world: World,
     episodes: Episodes,
@@ -156,13 +181,12 @@ def advance(
     counts as success on the first step, whatever the action.
     """
     state, time = jax.vmap(world.step)(episodes.state, action), episodes.time + 1
-    terminated = jax.vmap(goal)(state) | jax.vmap(goal)(episodes.state)
+    terminated = jax.vmap(goal)(state) | jax.vmap(goal)(episodes.state) | jax.vmap(getattr(world, "done", never))(state)
     truncated = ~terminated & (time >= world.max_steps)
     ended = terminated | truncated
 
     def replace(_: None) -> Episodes:
-        fresh = begin(world, key, len(time))
-        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(ended, new, old), fresh, Episodes(state, time))
+        return Episodes(restart(world, state, ended, key), jnp.where(ended, 0, time))
 
     # Most steps end no episode, and then no start need be drawn: ten times the speed on a CPU.
     following = jax.lax.cond(ended.any(), replace, lambda _: Episodes(state, time), None)
