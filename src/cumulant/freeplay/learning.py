@@ -15,7 +15,7 @@ from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPer
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
-from cumulant.worlds.protocol import Episodes, World, advance, begin
+from cumulant.worlds.protocol import Episodes, World, advance, at_once, begin
 
 FINAL_RATE = 0.01  # of the learning rate, as a share of the first
 
@@ -52,7 +52,7 @@ def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray)
     k = feature_count(features, world)
     network = make_network(config, k, world.num_actions, key_network)
     episodes = begin(world, key_worlds, config.num_envs)
-    return Training(
+    training = Training(
         network=network,
         target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
         optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
@@ -63,6 +63,9 @@ def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray)
         key=key_train,
         update=jnp.zeros((), jnp.int32),
     )
+    if at_once(world) is None:
+        return training
+    return collect(world, config, features, training, key_policy)  # for the first update, which comes before a step
 
 
 def check_size(world: World, config: FreePlay, features: Features) -> None:
@@ -90,8 +93,16 @@ def train(
     def step(_: Array, carry: tuple[Training, Array]) -> tuple[Training, Array]:
         training, total = carry
         key, key_play, key_learn = jax.random.split(training.key, 3)
-        training = collect(world, config, features, training._replace(key=key), key_play)
-        training, loss = learn(config, training, key_learn)
+        training = training._replace(key=key)
+        if at_once(world) is None:
+            training = collect(world, config, features, training, key_play)
+            training, loss = learn(config, training, key_learn)
+            return training, total + loss
+        # Learning from what came before needs nothing of this step: the host takes it meanwhile.
+        batch = sample(training.replay, key_learn, config.batch)
+        replay, batch = jax.lax.optimization_barrier((training.replay, batch))  # read before written: no copy
+        training = collect(world, config, features, training._replace(replay=replay), key_play)
+        training, loss = update(config, training, batch)
         return training, total + loss
 
     first = training.update
@@ -112,8 +123,8 @@ def collect(world: World, config: FreePlay, features: Features, training: Traini
     next_f = jax.vmap(features)(timestep.final_obs)
     transition = Transition(f, action, next_f, training.policy)
     # Where no episode ended, what comes next was seen already, and an encoder need not look twice.
-    f = jax.lax.cond(timestep.truncated.any(), lambda: _seen(world, features, episodes), lambda: next_f)
-    switch = timestep.truncated
+    switch = timestep.terminated | timestep.truncated
+    f = jax.lax.cond(switch.any(), lambda: _seen(world, features, episodes), lambda: next_f)
     if config.switch_every:
         switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
     policy = jnp.where(switch[:, None], _random_policies(config, f.shape[1], key_policy), training.policy)
@@ -136,7 +147,11 @@ def _greedy(config: FreePlay, network: Network, f: Float[Array, " k"], policy: I
 
 def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
     """One update of the network, and of the target that follows it."""
-    batch = sample(training.replay, key, config.batch)
+    return update(config, training, sample(training.replay, key, config.batch))
+
+
+def update(config: FreePlay, training: Training, batch: Transition) -> tuple[Training, Float[Array, ""]]:
+    """One update from the batch."""
     value, gradients = eqx.filter_value_and_grad(partial(loss, config))(training.network, training.target, batch)
     updates, state = _optimiser(config).update(gradients, training.optimiser)
     network = eqx.apply_updates(training.network, updates)

@@ -19,7 +19,7 @@ from cumulant.goals.bins import bin_index
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.reward_models import Labelled, cells_of, outstanding, redrawn
 from cumulant.worlds.episodes import Reward, play_from, random_policy
-from cumulant.worlds.protocol import World, never
+from cumulant.worlds.protocol import World, never, restart
 
 _COPIES, _SEGMENT = 10, 25  # that behave at random side by side; and steps after which all may be reset
 AT_ONCE = _COPIES * _SEGMENT  # observations that are looked at together
@@ -69,8 +69,8 @@ def collect_at_random(world: World, skills: Gpi, bins: int, reward: Reward, key:
     def segment(states: PyTree, x: tuple[Array, PRNGKeyArray]) -> tuple[PyTree, Labelled]:
         index, key = x
         _, key_play, key_reset = jax.random.split(key, 3)
-        fresh = jax.vmap(world.reset)(jax.random.split(key_reset, _COPIES))
-        states = jax.tree.map(lambda new, old: jnp.where(index % per_episode == 0, new, old), fresh, states)
+        over = jnp.broadcast_to(index % per_episode == 0, (_COPIES,))
+        states = restart(world, states, over, key_reset)
         return jax.vmap(wander)(states, jax.random.split(key_play, _COPIES))
 
     segments = -(-budget // (_COPIES * length))
@@ -110,8 +110,7 @@ def collect(world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyAr
         (copies, knowledge), (time, key) = carry, x
         key_reset, key_aim, key_act, key_learn = jax.random.split(key, 4)
         over = time % world.max_steps == 0
-        fresh = jax.vmap(world.reset)(jax.random.split(key_reset, _PLAYERS))
-        states = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, copies.state)
+        states = restart(world, copies.state, jnp.broadcast_to(over, (_PLAYERS,)), key_reset)
         copies = jax.vmap(lambda *x: aim(knowledge, x[0], over, *x[1:]))(
             jnp.arange(_PLAYERS) >= _TOURISTS, copies._replace(state=states), jax.random.split(key_aim, _PLAYERS)
         )

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 from jax.custom_batching import custom_vmap
 from jax.experimental import io_callback
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt8
 
 from cumulant.goals.feature import Feature, described
 from cumulant.worlds.pool import HELD, Pool
@@ -84,8 +84,8 @@ class HostWorld:
         if num_envs < 1:
             raise ValueError(f"a world has at least one environment, but num_envs is {num_envs}")
         names = tuple(feature_names)
-        values = dict(environment=environment, measure=features, feature_names=names, actions=actions)
-        for field, value in (values | dict(num_envs=num_envs, max_steps=limit, purpose=purpose)).items():
+        values = {"environment": environment, "measure": features, "feature_names": names, "actions": actions}
+        for field, value in (values | {"num_envs": num_envs, "max_steps": limit, "purpose": purpose}).items():
             object.__setattr__(self, field, value)
         self._check_features(name)
 
@@ -216,9 +216,9 @@ def _pool(world: HostWorld) -> Pool:
 def _calls(world: HostWorld) -> _Calls:
     size, pool = spaces.flatdim(world._spec.observation_space), _pool(world)
 
-    def states(n: int) -> HostState:
-        each = ((size,), jnp.float32), ((), jnp.bool_), ((HELD + 1,), jnp.int32)
-        return HostState(*(jax.ShapeDtypeStruct((n, *shape), kind) for shape, kind in each))
+    def states(n: int) -> PyTree:
+        shapes = ((size,), jnp.float32), ((), jnp.bool_), ((HELD + 1,), jnp.int32)
+        return HostState._make(jax.ShapeDtypeStruct((n, *shape), kind) for shape, kind in shapes)
 
     return _Calls(*(_batched(call, states) for call in (pool.reset, pool.restart, pool.step)))
 
@@ -232,10 +232,13 @@ def _frames(world: HostWorld, size: int) -> Callable[..., Array]:
 def _batched(call: Callable[..., Any], results: Callable[[int], PyTree]) -> Callable[..., Any]:
     """A call of the host with leading axes of length n, which under vmap becomes one call with n times as many."""
 
+    def asked(*args: Any) -> Any:
+        return call(*(np.asarray(arg) for arg in args))
+
     @custom_vmap
     def many(*args: Array) -> PyTree:
         # Not ordered: what a call needs of those before it, its arguments bring; so it goes on beside all else.
-        return io_callback(call, results(len(args[0])), *args, ordered=False)
+        return io_callback(asked, results(len(args[0])), *args, ordered=False)
 
     @many.def_vmap
     def _(size: int, batched: list[bool], *args: Array) -> tuple[PyTree, PyTree]:
@@ -286,7 +289,7 @@ def _make(environment: Environment, render_mode: str | None = None) -> gymnasium
     env = environment()
     for wrapper in _wrappers(env):
         if isinstance(wrapper, TimeLimit):
-            wrapper._max_episode_steps = np.iinfo(np.int64).max  # type: ignore[assignment]
+            wrapper._max_episode_steps = np.iinfo(np.int64).max
     return env
 
 

@@ -67,17 +67,15 @@ class Pool:
                 )
             slots = [(self._next + i) % len(self._slots) for i in range(len(seeds))]
             self._next = (self._next + len(seeds)) % len(self._slots)
-            for slot, seed in zip(slots, np.asarray(seeds).tolist(), strict=True):
+            for slot, seed in zip(slots, seeds.tolist(), strict=True):
                 self._begin(slot, seed)
             return self._seen(slots)
 
     def restart(self, tokens: Tokens, ended: np.ndarray, seeds: np.ndarray) -> tuple[np.ndarray, ...]:
         """New episodes in place of those that ended, in the same environments; the others are left alone."""
         with self._lock, remembered():
-            rows = np.asarray(tokens).tolist()
-            for (slot, generation, moment, _), over, seed in zip(
-                rows, np.asarray(ended).tolist(), np.asarray(seeds).tolist(), strict=True
-            ):
+            rows = tokens.tolist()
+            for (slot, generation, moment, _), over, seed in zip(rows, ended.tolist(), seeds.tolist(), strict=True):
                 if over:
                     self._check(slot, generation, moment)
                     self._begin(slot, seed)
@@ -86,7 +84,7 @@ class Pool:
     def step(self, tokens: Tokens, actions: np.ndarray) -> tuple[np.ndarray, ...]:
         """An action in each episode that is not held and not over."""
         with self._lock, remembered():
-            rows, actions = np.asarray(tokens).tolist(), np.asarray(actions)
+            rows = tokens.tolist()
             for (slot, generation, moment, held), action in zip(rows, actions, strict=True):
                 if not held:
                     self._check(slot, generation, moment)
@@ -96,7 +94,7 @@ class Pool:
     def frames(self, tokens: Tokens, size: int) -> np.ndarray:
         """What episodes looked like at these moments, played again from their seeds: uint8 [n, size, size, 3]."""
         with self._lock, remembered():
-            drawn = [self._draw(generation, moment, size) for _, generation, moment, _ in np.asarray(tokens).tolist()]
+            drawn = [self._draw(generation, moment, size) for _, generation, moment, _ in tokens.tolist()]
             return np.stack(drawn) if drawn else np.zeros((0, size, size, 3), np.uint8)
 
     def _check(self, slot: int, generation: int, moment: int) -> None:

@@ -69,9 +69,7 @@ def primitives(
     together = [
         _row(dimensions, dict(zip(joint, grid, strict=True))) for grid in itertools.product(steps, repeat=len(joint))
     ]
-    rows = sorted(
-        {row for row in alone + together}, key=lambda row: (np.count_nonzero(row), [-abs(x) for x in row], row)
-    )
+    rows = sorted(set(alone + together), key=lambda row: (np.count_nonzero(row), [-abs(x) for x in row], row))
     return Primitives(tuple(tuple((np.array(row) * lengths).tolist()) for row in rows), repeat, pairs)
 
 
