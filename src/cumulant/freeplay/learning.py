@@ -89,25 +89,44 @@ def train(
     world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
 ) -> tuple[Training, Float[Array, ""]]:
     """Rounds of a step in every copy of the world and an update, up to update `until`; returns the mean loss."""
+    first, going_on = training.update, _beside_the_host if at_once(world) is not None else _one_after_the_other
+    training, total = going_on(world, config, features, training, until)
+    return training, total / jnp.maximum(until - first, 1)
+
+
+def _one_after_the_other(
+    world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
+) -> tuple[Training, Float[Array, ""]]:
+    """An update learns from the step before it, too."""
 
     def step(_: Array, carry: tuple[Training, Array]) -> tuple[Training, Array]:
         training, total = carry
         key, key_play, key_learn = jax.random.split(training.key, 3)
-        training = training._replace(key=key)
-        if at_once(world) is None:
-            training = collect(world, config, features, training, key_play)
-            training, loss = learn(config, training, key_learn)
-            return training, total + loss
-        # Learning from what came before needs nothing of this step: the host takes it meanwhile.
-        batch = sample(training.replay, key_learn, config.batch)
-        replay, batch = jax.lax.optimization_barrier((training.replay, batch))  # read before written: no copy
-        training = collect(world, config, features, training._replace(replay=replay), key_play)
-        training, loss = update(config, training, batch)
+        training = collect(world, config, features, training._replace(key=key), key_play)
+        training, loss = learn(config, training, key_learn)
         return training, total + loss
 
-    first = training.update
-    training, total = jax.lax.fori_loop(first, until, step, (training, jnp.zeros(())))
-    return training, total / jnp.maximum(until - first, 1)
+    return jax.lax.fori_loop(training.update, until, step, (training, jnp.zeros(())))
+
+
+def _beside_the_host(
+    world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
+) -> tuple[Training, Float[Array, ""]]:
+    """An update needs nothing of the step beside it, so that the host takes that while the network learns."""
+
+    def draw(training: Training) -> Transition:
+        return sample(training.replay, jax.random.split(training.key, 3)[2], config.batch)
+
+    def step(_: Array, carry: tuple[Training, Transition, Array]) -> tuple[Training, Transition, Array]:
+        training, batch, total = carry
+        key, key_play, _ = jax.random.split(training.key, 3)
+        training = collect(world, config, features, training._replace(key=key), key_play)
+        training, loss = update(config, training, batch)
+        return training, draw(training), total + loss  # drawn after the replay was written, which is not copied then
+
+    first = (training, draw(training), jnp.zeros(()))
+    training, _, total = jax.lax.fori_loop(training.update, until, step, first)
+    return training, total
 
 
 def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
