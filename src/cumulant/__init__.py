@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from cumulant.worlds.episodes import Policy as Policy
     from cumulant.worlds.episodes import play as play
     from cumulant.worlds.episodes import random_policy as random_policy
+    from cumulant.worlds.failures import WorldFailed as WorldFailed
+    from cumulant.worlds.host import HostWorld as HostWorld
     from cumulant.worlds.oracle import oracle_policy as oracle_policy
     from cumulant.worlds.pixels import PixelSpriteworld as PixelSpriteworld
+    from cumulant.worlds.primitives import primitives as primitives
     from cumulant.worlds.protocol import World as World
     from cumulant.worlds.protocol import render as render
     from cumulant.worlds.room import Room as Room
@@ -57,8 +60,11 @@ _MODULES = {
     "transfer.pretraining": ("pretrain",),
     "worlds.check": ("check",),
     "worlds.episodes": ("Policy", "play", "random_policy"),
+    "worlds.failures": ("WorldFailed",),
+    "worlds.host": ("HostWorld",),
     "worlds.oracle": ("oracle_policy",),
     "worlds.pixels": ("PixelSpriteworld",),
+    "worlds.primitives": ("primitives",),
     "worlds.protocol": ("World", "render"),
     "worlds.room": ("Room",),
     "worlds.spriteworld": ("Spriteworld",),

@@ -15,7 +15,7 @@ from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPer
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
-from cumulant.worlds.protocol import Episodes, World, advance, begin, ends
+from cumulant.worlds.protocol import Episodes, World, advance, at_once, begin, ends
 
 FINAL_RATE = 0.01  # of the learning rate, as a share of the first
 
@@ -52,7 +52,7 @@ def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray)
     key_network, key_worlds, key_policy, key_train = jax.random.split(key, 4)
     network = make_network(config, inputs, world.num_actions, key_network)
     episodes = begin(world, key_worlds, config.num_envs)
-    return Training(
+    training = Training(
         network=network,
         target=jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network),
         optimiser=_optimiser(config).init(eqx.filter(network, eqx.is_inexact_array)),
@@ -63,6 +63,9 @@ def start(world: World, config: FreePlay, features: Features, key: PRNGKeyArray)
         key=key_train,
         update=jnp.zeros((), jnp.int32),
     )
+    if at_once(world) is None:
+        return training
+    return collect(world, config, features, training, key_policy)  # for the first update, which comes before a step
 
 
 def check_size(world: World, config: FreePlay, features: Features) -> None:
@@ -89,6 +92,15 @@ def train(
 ) -> tuple[Training, Float[Array, ""]]:
     """Rounds of a step in every copy of the world and an update, up to update `until`; returns the mean loss."""
     world = world_of(features, world)
+    first, going_on = training.update, _beside_the_host if at_once(world) is not None else _one_after_the_other
+    training, total = going_on(world, config, features, training, until)
+    return training, total / jnp.maximum(until - first, 1)
+
+
+def _one_after_the_other(
+    world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
+) -> tuple[Training, Float[Array, ""]]:
+    """An update learns from the step before it, too."""
 
     def step(_: Array, carry: tuple[Training, Array]) -> tuple[Training, Array]:
         training, total = carry
@@ -97,9 +109,27 @@ def train(
         training, loss = learn(config, training, key_learn)
         return training, total + loss
 
-    first = training.update
-    training, total = jax.lax.fori_loop(first, until, step, (training, jnp.zeros(())))
-    return training, total / jnp.maximum(until - first, 1)
+    return jax.lax.fori_loop(training.update, until, step, (training, jnp.zeros(())))
+
+
+def _beside_the_host(
+    world: World, config: FreePlay, features: Features, training: Training, until: Int[Array, ""]
+) -> tuple[Training, Float[Array, ""]]:
+    """An update needs nothing of the step beside it, so that the host takes that while the network learns."""
+
+    def draw(training: Training) -> Transition:
+        return sample(training.replay, jax.random.split(training.key, 3)[2], config.batch)
+
+    def step(_: Array, carry: tuple[Training, Transition, Array]) -> tuple[Training, Transition, Array]:
+        training, batch, total = carry
+        key, key_play, _ = jax.random.split(training.key, 3)
+        training = collect(world, config, features, training._replace(key=key), key_play)
+        training, loss = update(config, training, batch)
+        return training, draw(training), total + loss  # drawn after the replay was written, which is not copied then
+
+    first = (training, draw(training), jnp.zeros(()))
+    training, _, total = jax.lax.fori_loop(training.update, until, step, first)
+    return training, total
 
 
 def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
@@ -140,7 +170,11 @@ def _greedy(config: FreePlay, network: Network, x: Float[Array, " n"], policy: I
 
 def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
     """One update of the network, and of the target that follows it."""
-    batch = sample(training.replay, key, config.batch)
+    return update(config, training, sample(training.replay, key, config.batch))
+
+
+def update(config: FreePlay, training: Training, batch: Transition) -> tuple[Training, Float[Array, ""]]:
+    """One update from the batch."""
     value, gradients = eqx.filter_value_and_grad(partial(loss, config))(training.network, training.target, batch)
     updates, state = _optimiser(config).update(gradients, training.optimiser)
     network = eqx.apply_updates(training.network, updates)

@@ -18,7 +18,8 @@ from cumulant.freeplay.learning import Training, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unwritable
-from cumulant.worlds.protocol import World
+from cumulant.worlds.failures import plainly
+from cumulant.worlds.protocol import World, at_once
 
 CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
 _JUDGED_EVERY = 8  # parts: judging takes as long as some of them
@@ -55,16 +56,21 @@ def play_freely(
     written on the way is reported as "unsaved" and tried again after the next part; at the end it is Unwritable.
     """
     about, lines = about or {}, list[str]()
-    arrays, static = eqx.partition(start(world, config, features, jax.random.key(seed)), eqx.is_array)
+    with plainly():
+        first = jax.block_until_ready(start(world, config, features, jax.random.key(seed)))
+    arrays, static = eqx.partition(first, eqx.is_array)
     if out and resume:
         arrays = checkpoints.latest(out, arrays, about, report)
+        if at_once(world) is not None:  # episodes on the host ended with the process that played them
+            arrays = arrays._replace(episodes=first.episodes, f=first.f, policy=first.policy)
         lines = checkpoints.read_metrics(out, int(arrays.update))
     advance, compile_seconds = compiled(world, config, features, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds})
     chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
     while (update := int(arrays.update)) < config.updates:
         begun = time.perf_counter()
-        arrays, loss = jax.block_until_ready(advance(arrays, jnp.minimum(arrays.update + chunk, config.updates)))
+        with plainly():
+            arrays, loss = jax.block_until_ready(advance(arrays, jnp.minimum(arrays.update + chunk, config.updates)))
         seconds += time.perf_counter() - begun
         update = int(arrays.update)
         if not math.isfinite(float(loss)):

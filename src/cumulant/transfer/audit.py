@@ -17,7 +17,8 @@ from cumulant.transfer.evaluation import check_episodes
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.library import Library
 from cumulant.transfer.skills import features_along, play_skill
-from cumulant.worlds.protocol import World
+from cumulant.worlds.episodes import over_episodes
+from cumulant.worlds.protocol import World, at_once
 
 _HORIZON = 4  # times 1 / (1 - γ) steps: what is cut off weighs e^-4
 
@@ -77,6 +78,10 @@ def _audit(
         learnt = psi if config.full_matrix else jnp.full((k, m), jnp.nan).at[i].set(psi)
         return true, jnp.abs(true - cumulants[0]), jnp.abs(true - learnt), jnp.abs(f[-1] - f[0])
 
+    if at_once(world) is not None:  # where no two policies can go on from one start, each has episodes of its own
+        i, j = jnp.divmod(jnp.arange(k * m), m)
+        played = over_episodes(world, episode, (i, j), jnp.broadcast_to(keys, (k * m, *keys.shape)))
+        return jax.tree.map(lambda leaf: leaf.mean(axis=1).reshape(k, m, *leaf.shape[2:]), played)
     over_starts = jax.vmap(episode, (None, None, 0))
     return _for_every_policy(k, m, lambda i, j: jax.tree.map(lambda leaf: leaf.mean(axis=0), over_starts(i, j, keys)))
 

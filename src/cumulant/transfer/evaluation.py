@@ -13,6 +13,7 @@ from cumulant.bounds import OutOfBounds
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
+from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World
 from cumulant.worlds.seen import seen
 from cumulant.worlds.shipped import oracle_of
@@ -58,8 +59,9 @@ def evaluate(
     everything = [task for group in tasks.values() for task in group]
     tables = tables_of(everything)
     keys = jax.random.split(key, (len(everything), episodes))
-    played = endings(world, make_policy, tables, tables if guides is None else guides, keys)
-    success, steps, violated = jax.device_get(played)
+    with plainly():
+        played = endings(world, make_policy, tables, tables if guides is None else guides, keys)
+        success, steps, violated = jax.device_get(played)
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
     parts = [success, steps, violated] if isinstance(tables, PlanTable) else [success, steps]
     groups = zip(*(np.split(part, ends) for part in parts), strict=True)

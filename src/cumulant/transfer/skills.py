@@ -3,16 +3,16 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.features.coordinates import Features, feature_count, world_of
 from cumulant.freeplay.learning import own_value
 from cumulant.freeplay.networks import Network
-from cumulant.worlds.episodes import Play, Policy, over_tasks, play_from
-from cumulant.worlds.protocol import World, never
+from cumulant.worlds.episodes import Play, Policy, over_episodes, play_from
+from cumulant.worlds.protocol import World, at_once, never
 from cumulant.worlds.seen import observation_rank
 
-_STARTS = {"vector": 512, "frames": 16}  # of every feature's skills: frames are dear
+_STARTS = {"vector": 512, "dear": 16}  # of every feature's skills: frames are dear, and so are steps on the host
 _HORIZON = 2  # times 1 / (1 - γ) steps: by then a skill has done what it can
 
 
@@ -49,18 +49,15 @@ def disturbance(
     world = world_of(features, world)
     seen = jax.eval_shape(lambda key: features(world.observe(world.reset(key))), key)
     d, m = jax.eval_shape(network, seen).shape[:2]
-    starts = _STARTS["frames" if observation_rank(world) > 1 else "vector"]
-    steps = max(1, int(_HORIZON / (1 - gamma)))
+    dear = observation_rank(world) > 1 or at_once(world) is not None
+    starts, steps = _STARTS["dear" if dear else "vector"], max(1, int(_HORIZON / (1 - gamma)))
 
-    def moved(i: Int[Array, ""], keys: Key[Array, " starts"]) -> Float[Array, " d"]:
-        def episode(key: PRNGKeyArray) -> Float[Array, " d"]:
-            key_bin, key_start = jax.random.split(key)
-            start = world.reset(key_start)
-            played = play_skill(world, network, features, (i, jax.random.randint(key_bin, (), 0, m)), start, steps)
-            ends = jax.tree.map(lambda leaf: leaf[jnp.array([0, -1])], played.states)
-            before, after = features_along(world, features, ends)
-            return jnp.abs(after - before)
+    def moved(i: Int[Array, ""], key: PRNGKeyArray) -> Float[Array, " d"]:
+        key_bin, key_start = jax.random.split(key)
+        start = world.reset(key_start)
+        played = play_skill(world, network, features, (i, jax.random.randint(key_bin, (), 0, m)), start, steps)
+        ends = jax.tree.map(lambda leaf: leaf[jnp.array([0, -1])], played.states)
+        before, after = features_along(world, features, ends)
+        return jnp.abs(after - before)
 
-        return jax.vmap(episode)(keys).mean(axis=0)
-
-    return over_tasks(world, moved, (jnp.arange(d), jax.random.split(key, (d, starts))), starts)
+    return over_episodes(world, moved, (jnp.arange(d),), jax.random.split(key, (d, starts))).mean(axis=1)

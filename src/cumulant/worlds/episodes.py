@@ -15,7 +15,7 @@ from cumulant.goals.feature import Feature
 from cumulant.goals.plans import Plan, PlanTable, Progress
 from cumulant.goals.rewards import RewardTable, value
 from cumulant.goals.tasks import Task, reached
-from cumulant.worlds.protocol import Goal, World, done_in, ends, render
+from cumulant.worlds.protocol import Goal, World, at_once, done_in, ends, render, step_unless
 from cumulant.worlds.seen import observation_rank, seen
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
@@ -117,7 +117,7 @@ def play_from(
         state, memory, progress, steps = carry
         over = course.over(progress, steps) | done_in(world, state)
         memory, action = policy.act(memory, world.observe(state), key)
-        following = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, world.step(state, action))
+        following = step_unless(world, over, state, action)
         return (following, memory, course.follow(progress, following), steps + ~over), (following, action, memory)
 
     first = (start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32))
@@ -294,13 +294,31 @@ def endings(
         violated = episode.progress.violated if isinstance(episode.progress, Progress) else jnp.zeros((), bool)
         return episode.success, episode.steps, violated
 
-    each = jax.vmap(ending, (None, None, 0))
-    return over_tasks(world, each, (tables, guides, keys), keys.shape[1])
+    return over_episodes(world, ending, (tables, guides), keys)
+
+
+def over_episodes(
+    world: World, function: Callable[..., PyTree], xs: PyTree[Shaped[Array, "tasks ..."]], keys: Key[Array, "tasks n"]
+) -> PyTree[Shaped[Array, "tasks n ..."]]:
+    """The function of each task's part of `xs` and each of its keys: all at once, or in waves if the world says so."""
+    most = at_once(world)
+    if most is None:
+        each = jax.vmap(function, (*[None] * len(xs), 0))
+        return over_tasks(world, each, (*xs, keys), keys.shape[1])
+    number, waves = keys.size, -(-keys.size // most)
+    size = -(-number // waves)  # the last wave is filled up: waves must come one after the other, as one loop
+    which = jnp.arange(waves * size) % number
+    task, episode = which // keys.shape[1], which % keys.shape[1]
+    pairs = (*jax.tree.map(lambda leaf: leaf[task], tuple(xs)), keys[task, episode])
+    results = jax.lax.map(lambda x: function(*x), pairs, batch_size=size)
+    return jax.tree.map(lambda leaf: leaf[:number].reshape(*keys.shape, *leaf.shape[1:]), results)
 
 
 def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:
     """All tasks at once; or, where the world shows frames and each task plays so many copies of it, a few at a time."""
+    if at_once(world) is not None:  # with copies of its own, each task has the whole world to itself
+        return jax.lax.map(lambda x: function(*x), xs)
     if observation_rank(world) == 1:
         return jax.vmap(function)(*xs)
-    at_once = _FRAMES_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
-    return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, at_once // copies))
+    frames = _FRAMES_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
+    return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, frames // copies))

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import write_whole
-from cumulant.worlds.episodes import Play, PolicyMaker, attempt
+from cumulant.worlds.episodes import Play, PolicyMaker, attempt, over_episodes
 from cumulant.worlds.protocol import World, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
@@ -44,8 +44,8 @@ def first_interesting(
     """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
     keys = jax.random.split(key, (len(tasks), _STARTS))
     tables = tables_of(list(tasks.values()))
-    record = eqx.filter_jit(jax.vmap(jax.vmap(partial(attempt, world, make_policy), (None, None, 0))))
-    episodes = record(tables, tables if guides is None else guides, keys)
+    record = eqx.filter_jit(lambda *xs: over_episodes(world, partial(attempt, world, make_policy), xs, keys))
+    episodes = record(tables, tables if guides is None else guides)
     each = [jax.tree.map(lambda leaf, i=i: leaf[i], episodes) for i in range(len(tasks))]
     return [film_of(world, caption, group) for caption, group in zip(tasks, each, strict=True)]
 

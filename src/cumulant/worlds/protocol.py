@@ -169,15 +169,32 @@ def restarted(
     world: World, states: PyTree[Shaped[Array, "n ..."]], ended: Bool[Array, " n"], key: PRNGKeyArray
 ) -> PyTree[Shaped[Array, "n ..."]]:
     """The states, with a random first one in place of each where an episode ended."""
-    if hasattr(world, "restart"):  # a world outside of the program begins only those anew
-        return world.restart(states, ended, key)
 
     def fresh(_: None) -> PyTree:
+        if hasattr(world, "restart"):  # a world that is costly to reset does no more than that
+            return world.restart(states, ended, key)
         new = jax.vmap(world.reset)(jax.random.split(key, len(ended)))
         return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(ended, new, old), new, states)
 
     # Most steps end no episode, and then no start need be drawn: ten times the speed on a CPU.
     return jax.lax.cond(ended.any(), fresh, lambda _: states, None)
+
+
+def step_unless(world: World, over: Bool[Array, ""], state: PyTree, action: Int[Array, ""]) -> PyTree:
+    """The state that follows, or the same if the episode is over; a world that is costly to step is not stepped."""
+    if hasattr(world, "step_unless"):
+        return world.step_unless(over, state, action)
+    return jax.tree.map(lambda old, new: jnp.where(over, old, new), state, world.step(state, action))
+
+
+def at_once(world: World) -> int | None:
+    """How many episodes of a world can go on at once, if there is a limit but memory: it is one on the host."""
+    return getattr(world, "at_once", None)
+
+
+def apart(world: World) -> World:
+    """The world, to play in while episodes of it go on elsewhere."""
+    return world.apart() if hasattr(world, "apart") else world
 
 
 def advance(

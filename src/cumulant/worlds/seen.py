@@ -50,11 +50,24 @@ class Seen:
         """As in the world."""
         return self.world.step(state, action)
 
+    def step_unless(self, over: Bool[Array, ""], state: PyTree, action: Int[Array, ""]) -> PyTree:
+        """As in the world."""
+        return protocol.step_unless(self.world, over, state, action)
+
     def restart(
         self, states: PyTree[Shaped[Array, "n ..."]], ended: Bool[Array, " n"], key: PRNGKeyArray
     ) -> PyTree[Shaped[Array, "n ..."]]:
         """As in the world."""
         return protocol.restarted(self.world, states, ended, key)
+
+    @property
+    def at_once(self) -> int | None:
+        """As in the world."""
+        return protocol.at_once(self.world)
+
+    def apart(self) -> "Seen":
+        """As in the world."""
+        return Seen(protocol.apart(self.world), self.as_features)
 
     def done(self, state: PyTree) -> Bool[Array, ""]:
         """As in the world."""

@@ -34,6 +34,8 @@ def describe(world: World) -> dict[str, Any]:
     >>> describe(Spriteworld(("square",)))["objects"]
     ['square']
     """
+    if hasattr(world, "described"):  # what it is made of may be no JSON
+        return {"kind": type(world).__name__, **world.described}
     parameters: dict[str, Any] = asdict(world) if is_dataclass(world) and not isinstance(world, type) else {}
     lists = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
     return {"kind": type(world).__name__, **lists}

@@ -1,0 +1,375 @@
+"""Any Gymnasium environment as a world: compiled programs step it, on the host, a whole batch in one call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
+from jax.custom_batching import custom_vmap
+from jax.experimental import io_callback
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt8
+
+from cumulant.goals.feature import Feature, described
+from cumulant.worlds.pool import HELD, Pool
+from cumulant.worlds.primitives import Primitives
+
+Environment = str | Callable[[], gymnasium.Env]
+_PROBED = 256  # steps at random that show how large the numbers are of which the environment does not say it
+_FAR = 5.0  # standard deviations, beyond which an input is cut off
+_HUGE = 1e6  # a bound as good as none
+
+
+class HostState(NamedTuple):
+    """What a program knows of an episode on the host: what it shows, and which it is."""
+
+    observation: Float[Array, " n"]
+    terminated: Bool[Array, ""]
+    token: Int[Array, "4"]  # slot, generation, moment, and whether to hold it
+
+
+@dataclass(frozen=True, init=False)
+class HostWorld:
+    """A Gymnasium environment, by its id or by a function that makes one, and the features that goals speak of.
+
+    `features` is written in JAX, and takes an observation as the environment shows it: an array, or a dictionary or
+    tuple of them. `feature_names` describe what it returns, in their own units. An agent sees the observation flat, as
+    `gymnasium.spaces.flatten` has it. Environments with continuous actions need `actions`, made by `primitives`. Up to
+    `num_envs` episodes go on at once, each for `max_steps` actions, by default the environment's own time limit.
+
+    States are tickets: each can be stepped once, and only as long as its environment is not needed for another episode.
+    Seeds come from keys, so runs can be repeated as far as the environment can.
+
+    >>> import jax, cumulant
+    >>> world = cumulant.HostWorld(
+    ...     "CartPole-v1", features=lambda obs: obs[:1], feature_names=(Feature("x", of="cart", low=-2.4, high=2.4),)
+    ... )
+    >>> state = jax.vmap(world.reset)(jax.random.split(jax.random.key(0), 3))
+    >>> following = jax.vmap(world.step)(state, jax.numpy.array([0, 1, 1]))  # one call of the host
+    >>> following.observation.shape, jax.vmap(world.features)(following).shape
+    ((3, 4), (3, 1))
+    """
+
+    environment: Environment
+    measure: Callable[[Any], Float[Array, " k"]]
+    feature_names: tuple[str | Feature, ...]
+    actions: Primitives | None
+    num_envs: int
+    max_steps: int
+    purpose: str
+
+    def __init__(
+        self,
+        environment: Environment,
+        features: Callable[[Any], Float[Array, " k"]],
+        feature_names: tuple[str | Feature, ...],
+        actions: Primitives | None = None,
+        num_envs: int = 8,
+        max_steps: int | None = None,
+        purpose: str = "",
+    ):
+        """Make one environment, and refuse what cannot work with it."""
+        spec = _shown(environment)
+        name = _name(environment)
+        _check_actions(name, spec.action_space, actions)
+        _check_observations(name, spec.observation_space)
+        limit = max_steps or -(-(spec.limit or 0) // (actions.repeat if actions else 1))
+        if limit < 1:
+            raise ValueError(f"{name} has no time limit: give max_steps")
+        if num_envs < 1:
+            raise ValueError(f"a world has at least one environment, but num_envs is {num_envs}")
+        names = tuple(feature_names)
+        values = {"environment": environment, "measure": features, "feature_names": names, "actions": actions}
+        for field, value in (values | {"num_envs": num_envs, "max_steps": limit, "purpose": purpose}).items():
+            object.__setattr__(self, field, value)
+        self._check_features(name)
+
+    def _check_features(self, name: str) -> None:
+        shown = jax.ShapeDtypeStruct((spaces.flatdim(self._spec.observation_space),), jnp.float32)
+        found = jax.eval_shape(self.features_of, shown)
+        if getattr(found, "shape", None) != (len(self.feature_names),):
+            raise ValueError(f"{len(self.feature_names)} names are given for the features of {name}, which are {found}")
+        fenced = [feature for _, feature in self.actions.fence] if self.actions else []
+        if not set(fenced) <= set(range(len(self.feature_names))):
+            raise ValueError(f"the fence speaks of features {fenced}, and there are {len(self.feature_names)}")
+
+    def apart(self, purpose: str = "judging") -> "HostWorld":
+        """The same world with environments of its own: what is played in one leaves the other's episodes alone."""
+        return HostWorld(
+            self.environment,
+            self.measure,
+            self.feature_names,
+            self.actions,
+            self.num_envs,
+            self.max_steps,
+            f"{self.purpose}/{purpose}",
+        )
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Whose library it is, as JSON holds it: the environment and what is made of it."""
+        features = [vars(each) | {"words": list(each.words)} for each in described(self.feature_names)]
+        actions = None if self.actions is None else [list(row) for row in self.actions.table]
+        repeat, fence = (self.actions.repeat, self.actions.fence) if self.actions else (1, ())
+        about = {"environment": _name(self.environment), "features": features, "actions": actions}
+        return about | {"repeat": repeat, "fence": [list(pair) for pair in fence], "max_steps": self.max_steps}
+
+    @property
+    def at_once(self) -> int:
+        """Episodes that can go on at once: whoever plays more does so in waves."""
+        return self.num_envs
+
+    @property
+    def num_actions(self) -> int:
+        """Actions are 0 .. num_actions - 1."""
+        return len(self.actions) if self.actions else int(self._spec.action_space.n)  # type: ignore[attr-defined]
+
+    @property
+    def _spec(self) -> "_Shown":
+        return _shown(self.environment)
+
+    def reset(self, key: PRNGKeyArray) -> HostState:
+        """An episode from its start, of the seed that the key gives."""
+        return _one(_calls(self).reset, _seed(key))
+
+    def step(self, state: HostState, action: Int[Array, ""]) -> HostState:
+        """The state that follows. An episode that has come to its end stays there."""
+        return _one(_calls(self).step, state.token, self._values(state, action))
+
+    def step_unless(self, over: Bool[Array, ""], state: HostState, action: Int[Array, ""]) -> HostState:
+        """The same, but for an episode that is over for the player: it stays, and the host does nothing."""
+        token = state.token.at[HELD].set(over.astype(jnp.int32))
+        following = _one(_calls(self).step, token, self._values(state, action))
+        return jax.tree.map(lambda old, new: jnp.where(over, old, new), state, following)
+
+    def restart(self, states: HostState, ended: Bool[Array, " n"], key: PRNGKeyArray) -> HostState:
+        """New episodes in place of those that ended; no other environment is reset."""
+        seeds = jax.vmap(_seed)(jax.random.split(key, len(ended)))
+        fresh = _calls(self).restart(states.token, ended, seeds)
+        return jax.tree.map(lambda new, old: jax.vmap(jnp.where)(ended, new, old), fresh, states)
+
+    def observe(self, state: HostState) -> Float[Array, " n"]:
+        """The observation, flat."""
+        return state.observation
+
+    def features(self, state: HostState) -> Float[Array, " k"]:
+        """The features of a state, in their own units."""
+        return self.features_of(state.observation)
+
+    def features_of(self, obs: Float[Array, " n"]) -> Float[Array, " k"]:
+        """The features of a flat observation, in their own units."""
+        return jnp.asarray(self.measure(_unflatten(self._spec.observation_space, obs)), jnp.float32)
+
+    def inputs(self, obs: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The whole observation as a network likes it, roughly in [-1, 1].
+
+        Scaled by its bounds where the environment has any; elsewhere by mean and deviation of a walk at random.
+        """
+        centre, scale = _scales(self.environment, self.actions)
+        return jnp.clip((obs - centre) / scale, -_FAR, _FAR)
+
+    def done(self, state: HostState) -> Bool[Array, ""]:
+        """Whether the environment has said that the episode is over."""
+        return state.terminated
+
+    def render(self, state: HostState, size: int) -> UInt8[Array, "size size 3"]:
+        """What the environment looked like then, as an RGB frame: the episode is played again up to there."""
+        return jax.tree.map(lambda leaf: leaf[0], _frames(self, size)(state.token[None]))
+
+    def _values(self, state: HostState, action: Int[Array, ""]) -> Float[Array, " d"]:
+        """What the environment is given: the number of the action, or its row of the table, within the fence."""
+        if self.actions is None:
+            return jnp.asarray(action, jnp.float32)[None]
+        push = jnp.asarray(self.actions.values)[action]
+        if not self.actions.fence:
+            return push
+        f, ranges = self.features(state), described(self.feature_names)
+        for dimension, i in self.actions.fence:
+            outwards = ((f[i] <= ranges[i].low) & (push[dimension] < 0)) | (
+                (f[i] >= ranges[i].high) & (push[dimension] > 0)
+            )
+            push = push.at[dimension].set(jnp.where(outwards, 0.0, push[dimension]))
+        return push
+
+
+class _Calls(NamedTuple):
+    """The host, for batches: each takes and gives arrays with a leading axis, and under vmap still calls it once."""
+
+    reset: Callable[..., HostState]
+    restart: Callable[..., HostState]
+    step: Callable[..., HostState]
+
+
+@cache
+def _pool(world: HostWorld) -> Pool:
+    repeat = world.actions.repeat if world.actions else 1
+    make = partial(_make, world.environment)
+    return Pool(_name(world.environment), make, world._spec.observation_space, world.num_envs, repeat)
+
+
+@cache
+def _calls(world: HostWorld) -> _Calls:
+    size, pool = spaces.flatdim(world._spec.observation_space), _pool(world)
+
+    def states(n: int) -> PyTree:
+        shapes = ((size,), jnp.float32), ((), jnp.bool_), ((HELD + 1,), jnp.int32)
+        return HostState._make(jax.ShapeDtypeStruct((n, *shape), kind) for shape, kind in shapes)
+
+    return _Calls(*(_batched(call, states) for call in (pool.reset, pool.restart, pool.step)))
+
+
+@cache
+def _frames(world: HostWorld, size: int) -> Callable[..., Array]:
+    draw = partial(_pool(world).frames, size=size)
+    return _batched(draw, lambda n: jax.ShapeDtypeStruct((n, size, size, 3), jnp.uint8))
+
+
+def _batched(call: Callable[..., Any], results: Callable[[int], PyTree]) -> Callable[..., Any]:
+    """A call of the host with leading axes of length n, which under vmap becomes one call with n times as many."""
+
+    def asked(*args: Any) -> Any:
+        return call(*(np.asarray(arg) for arg in args))
+
+    @custom_vmap
+    def many(*args: Array) -> PyTree:
+        # Not ordered: what a call needs of those before it, its arguments bring; so it goes on beside all else.
+        return io_callback(asked, results(len(args[0])), *args, ordered=False)
+
+    @many.def_vmap
+    def _(size: int, batched: list[bool], *args: Array) -> tuple[PyTree, PyTree]:
+        full = [
+            arg if own else jnp.broadcast_to(arg, (size, *arg.shape)) for arg, own in zip(args, batched, strict=True)
+        ]
+        out = many(*(arg.reshape(-1, *arg.shape[2:]) for arg in full))
+        apart = jax.tree.map(lambda leaf: leaf.reshape(size, -1, *leaf.shape[1:]), out)
+        return apart, jax.tree.map(lambda _: True, apart)
+
+    return many
+
+
+def _one(call: Callable[..., PyTree], *args: Array) -> PyTree:
+    """A call for a single state."""
+    return jax.tree.map(lambda leaf: leaf[0], call(*(arg[None] for arg in args)))
+
+
+def _seed(key: PRNGKeyArray) -> Int[Array, ""]:
+    return (jax.random.bits(key, (), jnp.uint32) >> 1).astype(jnp.int32)
+
+
+class _Shown(NamedTuple):
+    """What an environment says of itself."""
+
+    observation_space: spaces.Space
+    action_space: spaces.Space
+    limit: int | None  # of its steps, if it has one
+
+
+@cache
+def _shown(environment: Environment) -> _Shown:
+    limit = gymnasium.spec(environment).max_episode_steps if isinstance(environment, str) else None
+    env = environment() if callable(environment) else _make(environment)
+    if callable(environment):
+        limit = env.spec.max_episode_steps if env.spec else None
+        limits = [each._max_episode_steps for each in _wrappers(env) if isinstance(each, TimeLimit)]
+        limit = min(limits, default=limit)
+    spec = _Shown(env.observation_space, env.action_space, limit)
+    env.close()
+    return spec
+
+
+def _make(environment: Environment, render_mode: str | None = None) -> gymnasium.Env:
+    """An environment without a time limit of its own: the world has one."""
+    if isinstance(environment, str):
+        return gymnasium.make(environment, render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
+    env = environment()
+    for wrapper in _wrappers(env):
+        if isinstance(wrapper, TimeLimit):
+            wrapper._max_episode_steps = np.iinfo(np.int64).max
+    return env
+
+
+def _wrappers(env: gymnasium.Env) -> list[gymnasium.Wrapper]:
+    found = []
+    while isinstance(env, gymnasium.Wrapper):
+        found.append(env)
+        env = env.env
+    return found
+
+
+def _name(environment: Environment) -> str:
+    if isinstance(environment, str):
+        return environment
+    return getattr(environment, "__qualname__", type(environment).__qualname__)
+
+
+def _check_actions(name: str, space: spaces.Space, actions: Primitives | None) -> None:
+    if isinstance(space, spaces.Discrete):
+        if actions is not None:
+            raise ValueError(f"{name} has {space.n} actions already: give none")
+        return
+    if not isinstance(space, spaces.Box):
+        raise ValueError(f"the actions of {name} are {space}: only Discrete ones and a Box can be taken")
+    dimensions = int(np.prod(space.shape))
+    if actions is None:
+        raise ValueError(f"{name} has continuous actions: give actions=cumulant.primitives({dimensions})")
+    if actions.values.shape[1] != dimensions:
+        raise ValueError(f"{name} has actions of {dimensions} dimensions, but these have {actions.values.shape[1]}")
+
+
+def _check_observations(name: str, space: spaces.Space) -> None:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            _check_observations(name, part)
+    elif not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiBinary):
+        raise ValueError(f"{name} shows {space}: only Box, Discrete, MultiBinary, Dict and Tuple can be seen")
+
+
+def _unflatten(space: spaces.Space, flat: Float[Array, " n"]) -> Any:
+    """An observation as the environment shows it, from what `gymnasium.spaces.flatten` made of it."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = dict(space.spaces) if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
+        cuts = np.cumsum([spaces.flatdim(part) for part in parts.values()])[:-1]
+        pieces = zip(parts.items(), jnp.split(flat, cuts), strict=True)
+        shown = {name: _unflatten(part, piece) for (name, part), piece in pieces}
+        return shown if isinstance(space, spaces.Dict) else tuple(shown.values())
+    if isinstance(space, spaces.Discrete):
+        return jnp.argmax(flat).astype(jnp.int32) + int(space.start)
+    assert space.shape is not None
+    return flat.reshape(space.shape)
+
+
+@cache
+def _scales(environment: Environment, actions: Primitives | None) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and scale of every number of a flat observation."""
+    space = _shown(environment).observation_space
+    flat = spaces.flatten_space(space)
+    assert isinstance(flat, spaces.Box)
+    low, high = flat.low.astype(np.float64), flat.high.astype(np.float64)
+    bounded = (np.abs(low) < _HUGE) & (np.abs(high) < _HUGE) & (low < high)
+    if bounded.all():
+        return ((low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
+    walked = _walk(environment, actions, space)
+    spread = walked.std(axis=0)
+    spread = np.where(spread > 1e-6 * np.maximum(1, np.abs(walked).max(axis=0)), spread, 1.0)
+    centre = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, walked.mean(axis=0))
+    scale = np.where(bounded, (np.where(bounded, high, 0) - np.where(bounded, low, 0)) / 2, spread)
+    return centre.astype(np.float32), scale.astype(np.float32)
+
+
+def _walk(environment: Environment, actions: Primitives | None, space: spaces.Space) -> Float[np.ndarray, "t n"]:
+    """What an environment shows under random actions, in a few episodes of the seeds 0, 1, ..."""
+    repeat = actions.repeat if actions else 1
+    pool = Pool(_name(environment), partial(_make, environment), space, 8, repeat)
+    random = np.random.default_rng(0)
+    table = actions.values if actions else np.arange(_shown(environment).action_space.n, dtype=np.float32)[:, None]  # type: ignore[attr-defined]
+    seen, _, tokens = pool.reset(np.arange(8))
+    walked = [seen]
+    for _ in range(_PROBED // 8):
+        seen, _, tokens = pool.step(tokens, table[random.integers(len(table), size=8)])
+        walked.append(seen)
+    return np.concatenate(walked).astype(np.float64)
