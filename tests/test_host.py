@@ -195,16 +195,16 @@ def test_only_environments_whose_episode_ended_are_reset():
     world = dial(stop=0.99, max_steps=7)
     episodes = begin(world, jax.random.key(0), 8)
     go = jax.jit(lambda episodes, action, key: advance(world, episodes, action, key))
-    ends = {"terminated": 0, "truncated": 0}
+    ends = {"done": 0, "truncated": 0}
     for key in keys(30, 1):
         action = jax.random.randint(key, (8,), 0, 2)
         following, timestep = go(episodes, action, key)
-        ended = np.asarray(timestep.terminated | timestep.truncated)
+        ended = np.asarray(timestep.ended)
         renewed = np.asarray(following.state.token[:, 1] != episodes.state.token[:, 1])
         np.testing.assert_array_equal(renewed, ended)
         np.testing.assert_array_equal(following.time == 0, ended)
-        np.testing.assert_array_equal(timestep.terminated, timestep.final_obs[:, 0] >= 0.99)
-        ends["terminated"] += int(timestep.terminated.sum())
+        np.testing.assert_array_equal(timestep.done, timestep.final_obs[:, 0] >= 0.99)
+        ends["done"] += int(timestep.done.sum())
         ends["truncated"] += int(timestep.truncated.sum())
         episodes = following
     assert all(ends.values())

@@ -62,7 +62,7 @@ def play_freely(
     if out and resume:
         arrays = checkpoints.latest(out, arrays, about, report)
         if at_once(world) is not None:  # episodes on the host ended with the process that played them
-            arrays = arrays._replace(episodes=first.episodes, f=first.f, policy=first.policy)
+            arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
         lines = checkpoints.read_metrics(out, int(arrays.update))
     advance, compile_seconds = compiled(world, config, features, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds})

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt8
 
 from cumulant.goals.feature import Feature, described
 from cumulant.worlds.pool import HELD, Pool
-from cumulant.worlds.primitives import Primitives
+from cumulant.worlds.primitives import Primitives, primitives
 
 Environment = str | Callable[[], gymnasium.Env]
 _PROBED = 256  # steps at random that show how large the numbers are of which the environment does not say it
@@ -373,3 +373,22 @@ def _walk(environment: Environment, actions: Primitives | None, space: spaces.Sp
         seen, _, tokens = pool.step(tokens, table[random.integers(len(table), size=8)])
         walked.append(seen)
     return np.concatenate(walked).astype(np.float64)
+
+
+def world_of_environment(
+    environment: str, features: Callable[[Any], Float[Array, " k"]], **parameters: Any
+) -> HostWorld:
+    """A world from an id and a function of the observation, where nothing else is said of either.
+
+    The function may have the attribute `feature_names`, which describes what it returns; else there are only numbers.
+    Of continuous actions there are `primitives`.
+    """
+    space = _shown(environment).action_space
+    if isinstance(space, spaces.Box):
+        parameters = {"actions": primitives(int(np.prod(space.shape)))} | parameters
+    names = getattr(features, "feature_names", None)
+    if names is None:
+        shown = jax.ShapeDtypeStruct((spaces.flatdim(_shown(environment).observation_space),), jnp.float32)
+        flat = jax.eval_shape(lambda obs: features(_unflatten(_shown(environment).observation_space, obs)), shown)
+        names = tuple(f"feature_{i}" for i in range(flat.shape[0]))
+    return HostWorld(environment, features, names, **parameters)
