@@ -135,8 +135,8 @@ class Places:
         if len(digits) > _LONGEST:
             raise self._error("nobody means a number of so many digits", number)
         if unit and unit.lower() != feature.unit.lower():
-            known = f"is in {feature.unit}" if feature.unit else "has no unit, and is"
-            raise self._error(f"{feature.name} {known}, not in {unit}", number)
+            known = f"is in {feature.unit}" if feature.unit else "has no unit"
+            raise self._error(f"{feature.name} {known}: {unit!r} does not fit", number)
         value = Fraction(digits) * (-1 if sign in ("-", "−") else 1)
         fraction, (low, high) = fraction_at(feature, value), range_of(feature)
         if not 0 <= fraction <= 1 or (inside and fraction in (0, 1)):
