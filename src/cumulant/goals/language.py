@@ -4,50 +4,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from math import lcm
 from operator import or_
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from lark import Lark, Token, Tree, UnexpectedToken
-from lark.lexer import Lexer
+from lark import Token, Tree
 
 from cumulant.goals.clauses import Clauses, TooComplex, packing
 from cumulant.goals.feature import Feature, described
+from cumulant.goals.grammar import tree_of
 from cumulant.goals.phrases import THIRDS
 from cumulant.goals.places import Places, Said
 from cumulant.goals.plans import Contradiction, Plan, Stage
-from cumulant.goals.regions import MAX_BINS, Region
+from cumulant.goals.regions import MAX_BINS, Cells, Region, members
 from cumulant.goals.tasks import Task, clash
-from cumulant.goals.vocabulary import PLANNING, Unspeakable, Vocabulary, vocabulary_of
+from cumulant.goals.vocabulary import PLANNING, Unspeakable, vocabulary_of
 from cumulant.goals.words import LanguageError, span_of, words_of
 
 SPRITEWORLD = tuple(f"{sprite}_{axis}" for sprite in ("agent", "square", "circle") for axis in "xy")
-
-# A subject may be several things ("square and circle left"); a place without one repeats the last ("left or right"),
-# unless it names a feature that only another thing has ("lamp on and temperature warm").
-# A `not` right before a place belongs to it and holds for every thing of the subject: "square and circle not left" is
-# neither. A `not` before a thing or a parenthesis is of all that follows: "not (square and circle left)" is not both.
-#
-# A plan is stages with `then` between them. `without` and `keep` belong to the stage in which they stand; a `without`
-# after parentheses belongs to every stage in them.
-_GRAMMAR = """
-    ?start: step | sequence
-    sequence: step (_THEN step)+
-    ?step: either | stage | several
-    several: _OPEN (sequence | stage | several) _CLOSE without*
-    stage: either (keep | without)+ | keep (keep | without)*
-    keep: _KEEP either
-    without: _WITHOUT either
-    ?either: both (_OR both)*
-    ?both: negation (_AND negation)*
-    ?negation: condition | _NOT negation -> negated
-    ?condition: subject place -> placed | (where | denied) -> repeated | _OPEN either _CLOSE
-    subject: THING | THING (_AND THING)+ -> both_of | THING (_OR THING)+ -> either_of
-    ?place: where | _NOT where -> negated | denied
-    where: value+
-    denied: NAME _NOT _value
-    value: NAME? _value
-    _value: WORD | GRID | ANYWHERE | BOUND NUMBER | BETWEEN NUMBER _AND NUMBER
-    %declare _AND _OR _NOT _OPEN _CLOSE _THEN _KEEP _WITHOUT THING NAME WORD GRID ANYWHERE BOUND BETWEEN NUMBER
-"""
 
 
 def parse(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> Task:
@@ -83,44 +55,6 @@ def parse_plan(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> 
     return read.plan(read.tree)
 
 
-def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, vocabulary: Vocabulary) -> LanguageError:
-    """Say what was expected in place of the unexpected word, or after the last one."""
-    expected = error.accepts or error.expected
-    ended = error.token.type == "$END"
-    before = [word for word in words if ended or span_of(word) < span_of(error.token)]
-    if "_CLOSE" in expected:
-        hint = "a parenthesis is still open"
-    elif "$END" in expected:
-        hint = "expected 'and' or 'or'"
-    elif "NUMBER" in expected:
-        hint = "expected a number"
-    elif expected == {"_AND"}:
-        hint = "say 'between' one number 'and' another"
-    elif "THING" in expected:
-        hint = f"name a thing: {', '.join(vocabulary.things)}"
-    else:
-        named = next(word for word in reversed(before) if word.type in ("THING", "NAME"))
-        hint = f"say where, or how: {vocabulary.has(vocabulary.about(named.type, named))}"
-    if ended:
-        end = words[-1].end_pos or 0
-        return LanguageError(f"the phrase ends too early: {hint}", phrase, (end, end + 1))
-    quoted = phrase[slice(*span_of(error.token))]
-    return LanguageError(f"did not expect {quoted!r} here: {hint}", phrase, span_of(error.token))
-
-
-class _GivenWords(Lexer):
-    """Lets Lark parse words that were recognised already."""
-
-    def __init__(self, lexer_conf: Any):
-        pass
-
-    def lex(self, words: Any) -> Iterator[Token]:  # type: ignore[override]  # Lark's interface for custom lexers
-        yield from words
-
-
-_PARSER = Lark(_GRAMMAR, parser="lalr", lexer=_GivenWords)
-
-
 class _Condition(NamedTuple):
     """A subject's things, each with the regions where it has to be; or each elsewhere."""
 
@@ -139,18 +73,16 @@ class _Meaning:
         except Unspeakable as error:
             raise LanguageError(str(error)) from None
         words = words_of(phrase, self.vocabulary)
-        try:
-            self.tree = cast(Tree, _PARSER.parse(words))  # our lexer takes words, not text
-        except UnexpectedToken as error:
-            raise _misplaced(error, words, phrase, self.vocabulary) from None
+        self.tree = tree_of(words, phrase, self.vocabulary)
         self.planning = next((word for word in words if word.type in PLANNING.values()), None)
         self.places = Places(phrase, self.vocabulary)
         self.subject: tuple[str, list[str]] = ("", [])  # its kind and its things
         self.spoken_of = ""  # the name of a feature of theirs
         self.conditions = {id(leaf): self._condition(leaf) for leaf in _leaves(self.tree)}
         self.bins = self._grid()
-        self.packing = packing(len(features), self.bins)
-        self.contradiction = "no state can satisfy this goal"
+        self.cells = Cells.of(len(features), self._regions())
+        self.packing = packing(len(features), self.cells.number)
+        self.contradiction: tuple[Clauses, Clauses] | None = None  # the last two parts that exclude each other
 
     def _condition(self, leaf: Tree) -> _Condition:
         """What a condition means, whose subject may be the one before."""
@@ -181,9 +113,13 @@ class _Meaning:
             message = f"which thing is {said!r}? Name it first: {', '.join(own)}"
             raise LanguageError(message, self.phrase, first.span)
 
+    def _regions(self) -> Iterator[tuple[int, Region]]:
+        """All that the phrase speaks of, each with its coordinate."""
+        return (pair for found in self.conditions.values() for each in found.allowed for pair in each.items())
+
     def _grid(self) -> int:
         """As many bins as tell all regions that the phrase speaks of."""
-        parts = {region.of for found in self.conditions.values() for each in found.allowed for region in each.values()}
+        parts = {region.of for _, region in self._regions()}
         bins = lcm(*parts) if parts else THIRDS
         if bins > MAX_BINS:
             cuts = ", ".join(map(str, sorted(parts)))
@@ -252,8 +188,19 @@ class _Meaning:
         except TooComplex as error:
             raise LanguageError(str(error)) from None
         if not clauses:
-            raise LanguageError(f"this goal contradicts itself: {self.contradiction}")
-        return Task(self.coordinates, self.packing.sorted(clauses), self.bins)
+            why = (
+                clash(*map(self._task, self.contradiction)) if self.contradiction else "no state can satisfy this goal"
+            )
+            raise LanguageError(f"this goal contradicts itself: {why}")
+        return self._task(clauses)
+
+    def _task(self, clauses: Clauses) -> Task:
+        cells = self.cells.on(self.bins)
+        masks = [
+            tuple(sum(own[b] for b in members(mask)) for own, mask in zip(cells, clause, strict=True))
+            for clause in self.packing.sorted(clauses)
+        ]
+        return Task(self.coordinates, tuple(masks), self.bins)
 
     def _build(self, node: Tree, negate: bool) -> Clauses:
         """The node's clauses, or its negation's; negations are pushed inwards, so that each is of one condition."""
@@ -271,7 +218,7 @@ class _Meaning:
         """A subject in its place, or each of its things elsewhere; or the negation of that."""
         elsewhere = found.denied != otherwise
         condition = self.packing.denial if elsewhere != negate else self.packing.conjunction
-        parts = [condition({i: region.on(self.bins).mask for i, region in each.items()}) for each in found.allowed]
+        parts = [condition({i: self.cells.mask(i, region) for i, region in each.items()}) for each in found.allowed]
         return self._combine(found.every != negate, parts)
 
     def _combine(self, conjunction: bool, parts: list[Clauses]) -> Clauses:
@@ -282,8 +229,7 @@ class _Meaning:
     def _both(self, first: Clauses, second: Clauses) -> Clauses:
         both = self.packing.both(first, second)
         if first and second and not both:
-            tasks = (Task(self.coordinates, self.packing.sorted(clauses), self.bins) for clauses in (first, second))
-            self.contradiction = clash(*tasks)
+            self.contradiction = first, second
         return both
 
 

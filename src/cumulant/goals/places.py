@@ -49,9 +49,8 @@ class Places:
         Beside a word of its own axis, centre or middle means the other axis.
         """
         meant: list[tuple[Said, int, Region]] = []
-        for said in sorted(
-            values, key=lambda said: said.name is None and said.value[0] in _MIDDLES
-        ):  # the certain first
+        certain_first = sorted(values, key=lambda said: said.name is None and said.value[0] in _MIDDLES)
+        for said in certain_first:
             i = self._feature(thing, said, spoken_of, {i for _, i, _ in meant})
             if said.value[0].type != "ANYWHERE":
                 meant.append((said, i, self._region(i, said)))
@@ -124,7 +123,7 @@ class Places:
         if not 1 <= of <= MAX_BINS:
             raise self._error(f"a feature is cut into 1 to {MAX_BINS:,} parts", said)
         numbers = {int(b.strip()[:9]) for b in chosen.split(",")}
-        if not numbers <= set(range(1, of + 1)):
+        if not (min(numbers) >= 1 and max(numbers) <= of):
             raise self._error(f"{self._quoted(said)!r} names a part outside 1 to {of}", said)
         return Region(sum(1 << b - 1 for b in numbers), of)
 
@@ -136,8 +135,8 @@ class Places:
         if len(digits) > _LONGEST:
             raise self._error("nobody means a number of so many digits", number)
         if unit and unit.lower() != feature.unit.lower():
-            known = f"is in {feature.unit}" if feature.unit else "has no unit, and is"
-            raise self._error(f"{feature.name} {known}, not in {unit}", number)
+            known = f"is in {feature.unit}" if feature.unit else "has no unit"
+            raise self._error(f"{feature.name} {known}: {unit!r} does not fit", number)
         value = Fraction(digits) * (-1 if sign in ("-", "−") else 1)
         fraction, (low, high) = fraction_at(feature, value), range_of(feature)
         if not 0 <= fraction <= 1 or (inside and fraction in (0, 1)):
