@@ -123,8 +123,11 @@ def _beside_the_host(
     def step(_: Array, carry: tuple[Training, Transition, Array]) -> tuple[Training, Transition, Array]:
         training, batch, total = carry
         key, key_play, _ = jax.random.split(training.key, 3)
-        training = collect(world, config, features, training._replace(key=key), key_play)
-        training, loss = update(config, training, batch)
+        action = choose(world, config, training, key_play)
+        begun = jax.vmap(world.foresee)(training.episodes.state, action)  # type: ignore[attr-defined]
+        learnt, loss = update(config, training._replace(key=key), _after(begun, batch))
+        episodes = _after(eqx.filter(learnt.network, eqx.is_array), training.episodes)
+        training = experience(world, config, features, learnt._replace(episodes=episodes), action, key_play)
         return training, draw(training), total + loss  # drawn after the replay was written, which is not copied then
 
     first = (training, draw(training), jnp.zeros(()))
@@ -132,15 +135,34 @@ def _beside_the_host(
     return training, total
 
 
+def _after(others: PyTree, values: PyTree) -> PyTree:
+    """The values, which a program cannot use before it has the others: XLA forgets mere barriers on a CPU."""
+    marks = jnp.stack([leaf.ravel()[0].astype(jnp.float32) for leaf in jax.tree.leaves(others)])
+    there = (marks != -jnp.inf).any()  # always, but no compiler knows
+    return jax.tree.map(lambda leaf: jnp.where(there, leaf, jnp.zeros_like(leaf)), values)
+
+
 def collect(world: World, config: FreePlay, features: Features, training: Training, key: PRNGKeyArray) -> Training:
     """One step of every copy under its policy, ε-greedily, into the replay."""
-    key_random, key_explore, key_reset, key_switch, key_policy = jax.random.split(key, 5)
+    return experience(world, config, features, training, choose(world, config, training, key), key)
+
+
+def choose(world: World, config: FreePlay, training: Training, key: PRNGKeyArray) -> Int[Array, " n"]:
+    """An action for every copy, of its policy, ε-greedily."""
+    key_random, key_explore = jax.random.split(key, 5)[:2]
     n = config.num_envs
-    x = training.x
     network = _in_precision(config, training.network)
-    greedy = jax.vmap(partial(_greedy, config, network))(x, training.policy)
+    greedy = jax.vmap(partial(_greedy, config, network))(training.x, training.policy)
     explore = jax.random.uniform(key_explore, (n,)) < jnp.geomspace(config.epsilon_low, config.epsilon_high, n)
-    action = jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
+    return jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
+
+
+def experience(
+    world: World, config: FreePlay, features: Features, training: Training, action: Int[Array, " n"], key: PRNGKeyArray
+) -> Training:
+    """One step of every copy, into the replay."""
+    key_reset, key_switch, key_policy = jax.random.split(key, 5)[2:]
+    n, x = config.num_envs, training.x
     episodes, timestep = advance(world, training.episodes, action, key_reset)
     next_x = jax.vmap(features)(timestep.final_obs)
     transition = Transition(x, action, next_x, training.policy, timestep.done if ends(world) else None)

@@ -141,6 +141,10 @@ class HostWorld:
         """The state that follows. An episode that has come to its end stays there."""
         return _one(_calls(self).step, state.token, self._values(state, action))
 
+    def foresee(self, state: HostState, action: Int[Array, ""]) -> Bool[Array, ""]:
+        """Have the host begin with a step that is sure to be asked for; returns at once, and `step` waits for it."""
+        return _calls(self).foresee(state.token[None], self._values(state, action)[None])[0]
+
     def step_unless(self, over: Bool[Array, ""], state: HostState, action: Int[Array, ""]) -> HostState:
         """The same, but for an episode that is over for the player: it stays, and the host does nothing."""
         token = state.token.at[HELD].set(over.astype(jnp.int32))
@@ -203,6 +207,7 @@ class _Calls(NamedTuple):
     reset: Callable[..., HostState]
     restart: Callable[..., HostState]
     step: Callable[..., HostState]
+    foresee: Callable[..., Bool[Array, " n"]]
 
 
 @cache
@@ -220,7 +225,8 @@ def _calls(world: HostWorld) -> _Calls:
         shapes = ((size,), jnp.float32), ((), jnp.bool_), ((HELD + 1,), jnp.int32)
         return HostState._make(jax.ShapeDtypeStruct((n, *shape), kind) for shape, kind in shapes)
 
-    return _Calls(*(_batched(call, states) for call in (pool.reset, pool.restart, pool.step)))
+    calls = [_batched(call, states) for call in (pool.reset, pool.restart, pool.step)]
+    return _Calls(*calls, _batched(pool.foresee, lambda n: jax.ShapeDtypeStruct((n,), jnp.bool_)))
 
 
 @cache

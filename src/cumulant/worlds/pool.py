@@ -6,6 +6,7 @@ Nothing here calls JAX: programs wait for it.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from PIL import Image
 from cumulant.worlds.failures import WorldFailed, remembered
 
 _REMEMBERED = 1024  # episodes whose actions are kept, so that they can be drawn afterwards
+_background = ThreadPoolExecutor(thread_name_prefix="cumulant-host")  # for steps that programs do not wait for
 HELD = 3  # the column of a token that says to leave the episode as it is: slot, generation and moment come before
 
 Tokens = np.ndarray  # int32 [n, 4]: slot, generation, moment, held
@@ -56,10 +58,12 @@ class Pool:
         self._told: OrderedDict[int, _Told] = OrderedDict()
         self._screen = _Slot()  # an environment to draw with
         self._lock = threading.Lock()
+        self._begun: tuple[Tokens, np.ndarray, Future] | None = None
 
     def reset(self, seeds: np.ndarray) -> tuple[np.ndarray, ...]:
         """New episodes of these seeds: observations, whether they are over already, and tokens."""
         with self._lock, remembered():
+            self._settle()
             if len(seeds) > len(self._slots):
                 raise WorldFailed(
                     f"{self._name} has {len(self._slots)} environments, and {len(seeds)} episodes were to begin at "
@@ -74,6 +78,7 @@ class Pool:
     def restart(self, tokens: Tokens, ended: np.ndarray, seeds: np.ndarray) -> tuple[np.ndarray, ...]:
         """New episodes in place of those that ended, in the same environments; the others are left alone."""
         with self._lock, remembered():
+            self._settle()
             rows = tokens.tolist()
             for (slot, generation, moment, _), over, seed in zip(rows, ended.tolist(), seeds.tolist(), strict=True):
                 if over:
@@ -84,16 +89,36 @@ class Pool:
     def step(self, tokens: Tokens, actions: np.ndarray) -> tuple[np.ndarray, ...]:
         """An action in each episode that is not held and not over."""
         with self._lock, remembered():
-            rows = tokens.tolist()
-            for (slot, generation, moment, held), action in zip(rows, actions, strict=True):
-                if not held:
-                    self._check(slot, generation, moment)
-                    self._act(self._slots[slot], action)
-            return self._seen([row[0] for row in rows])
+            if not self._settle(tokens, actions):
+                self._all_act(tokens, actions)
+            return self._seen(tokens[:, 0].tolist())
+
+    def foresee(self, tokens: Tokens, actions: np.ndarray) -> np.ndarray:
+        """Begin with a step in the background; whoever asks for anything else meanwhile waits for it."""
+        with self._lock, remembered():
+            self._settle()
+            tokens, actions = tokens.copy(), actions.copy()
+            self._begun = (tokens, actions, _background.submit(self._all_act, tokens, actions))
+            return np.ones(len(tokens), bool)
+
+    def _settle(self, tokens: Tokens | None = None, actions: np.ndarray | None = None) -> bool:
+        """Wait for a step in the background, and say whether it was this one."""
+        if self._begun is None:
+            return False
+        (begun, taken, future), self._begun = self._begun, None
+        future.result()
+        return np.array_equal(begun, tokens) and np.array_equal(taken, actions)
+
+    def _all_act(self, tokens: Tokens, actions: np.ndarray) -> None:
+        for (slot, generation, moment, held), action in zip(tokens.tolist(), actions, strict=True):
+            if not held:
+                self._check(slot, generation, moment)
+                self._act(self._slots[slot], action)
 
     def frames(self, tokens: Tokens, size: int) -> np.ndarray:
         """What episodes looked like at these moments, played again from their seeds: uint8 [n, size, size, 3]."""
         with self._lock, remembered():
+            self._settle()
             drawn = [self._draw(generation, moment, size) for _, generation, moment, _ in tokens.tolist()]
             return np.stack(drawn) if drawn else np.zeros((0, size, size, 3), np.uint8)
 

@@ -60,6 +60,10 @@ class Seen:
         """As in the world."""
         return protocol.restarted(self.world, states, ended, key)
 
+    def foresee(self, state: PyTree, action: Int[Array, ""]) -> Bool[Array, ""]:
+        """As in a world on the host."""
+        return self.world.foresee(state, action)  # type: ignore[attr-defined]
+
     @property
     def at_once(self) -> int | None:
         """As in the world."""
