@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import OBJECTS, Flag, world_of
+from cumulant.commands.inputs import OBJECTS, BadInput, Flag, world_of
 from cumulant.commands.output import print_json
+from cumulant.commands.worlds import world_named
 
 if TYPE_CHECKING:
     from cumulant.goals.feature import Feature
@@ -21,14 +22,20 @@ class Explain:
     """
 
     phrase: Positional[str]  # The goal, in words.
-    objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
+    world: str = "spriteworld"  # One that ships (cumulant worlds), package.module:World, or gymnasium:ID.
+    features: str = ""  # Of gymnasium:ID, package.module:function of the observation.
+    objects: tuple[str, ...] | None = None  # Of spriteworld, topmost first; by default a square and a circle.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Parse, and say what it means."""
         from cumulant.goals.language import parse_plan
 
-        plan = parse_plan(self.phrase, world_of(self.objects).feature_names)
+        if self.objects is not None and self.world != "spriteworld":
+            raise BadInput("--objects are spriteworld's: leave them out, or --world")
+        own = self.world != "spriteworld"
+        world = world_named(self.world, self.features) if own else world_of(self.objects or OBJECTS)
+        plan = parse_plan(self.phrase, world.feature_names)
         if plan.task is not None:
             if self.json:
                 return print_json({"canonical": str(plan), "dnf": _dnf(plan.task)})
@@ -76,6 +83,6 @@ def _print_dnf(task: "Task", indent: str = "") -> None:
     for i, clause in enumerate(dnf):
         print(indent + ("or:" if i else "either:" if len(dnf) > 1 else "all of:"))
         for sprite, axis, places in clause:
-            print(f"{indent}  {sprite} {axis} in {', '.join(places)}")
+            print(f"{indent}  {f'{sprite} {axis}'.strip()} in {', '.join(places)}")
         if not clause:
             print(f"{indent}  (nothing: any state will do)")

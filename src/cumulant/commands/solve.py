@@ -59,17 +59,10 @@ class Solve:
         from cumulant.bounds import check_memory
         from cumulant.goals.plans import Plan, tables_of
         from cumulant.storage import write_whole
-        from cumulant.transfer.evaluation import check_episodes, summarise
-        from cumulant.transfer.inference import check_budget
+        from cumulant.transfer.evaluation import summarise
         from cumulant.worlds.episodes import aim_of, episode_keys, play_many
 
-        if bool(self.phrase) == bool(self.reward):
-            raise BadInput("give a phrase or --reward package.module:function, one of the two")
-        at_least("episodes", self.episodes, 1)
-        at_least("budget", self.budget, 1)
-        check_episodes(self.episodes)
-        check_budget(self.budget)
-        usable_files(self.gif, self.trace)
+        self._check()
         library, key = self.using.load(), key_of(self.seed)
         world = library.seen
         if self.phrase and library.why_no_words:
@@ -84,6 +77,8 @@ class Solve:
             w: Any = library.guide(asked)
             goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], tables_of([asked])))
             named: dict[str, Any] = {"task": self.phrase, "canonical": str(asked)}
+            if remark := library.remark(asked):
+                named["remark"] = remark
         else:
             reward = reward_named(self.reward, library)
             belief = library.understand_reward(reward, jax.random.fold_in(key, 0), self.budget)
@@ -110,9 +105,24 @@ class Solve:
             return print_json(report)
         self._tell(report, result)
 
+    def _check(self) -> None:
+        """Refuse what cannot be done, before anything is loaded."""
+        from cumulant.transfer.evaluation import check_episodes
+        from cumulant.transfer.inference import check_budget
+
+        if bool(self.phrase) == bool(self.reward):
+            raise BadInput("give a phrase or --reward package.module:function, one of the two")
+        at_least("episodes", self.episodes, 1)
+        at_least("budget", self.budget, 1)
+        check_episodes(self.episodes)
+        check_budget(self.budget)
+        usable_files(self.gif, self.trace)
+
     def _tell(self, report: dict[str, Any], result: "Success") -> None:
         """The report, for people to read."""
         print(f"understood as: {report['canonical']}")
+        if "remark" in report:
+            print(f"note: {report['remark']}")
         if "model" in report:
             print(f"read as a {report['model']}, {_percent(report['sure'])} sure", end="")
             print(f"; it explains {_percent(report['explained'])} of the reward's variance")

@@ -24,12 +24,15 @@ class Feature:
     high: int | float = 1.0
     unit: str = ""
     words: tuple[str, ...] = ()  # of its regions, equally wide, from low to high
+    values: int = 0  # that it takes, evenly spread from low to high: 2 of a lamp that is off or on; 0: any
     resolution: int | float = 0.0  # how far off it may be, in its unit: what trembles by less has not changed
 
     def __post_init__(self) -> None:
         """Refuse a range that is none."""
         if not (self.low < self.high and math.isfinite(self.high - self.low)):
             raise ValueError(f"{self.full_name}: low must lie below high, but they are {self.low} and {self.high}")
+        if self.values == 1 or self.values < 0:
+            raise ValueError(f"{self.full_name}: a feature takes two values or more, or any (0), but got {self.values}")
         if not 0 <= self.resolution < self.high - self.low:
             raise ValueError(f"{self.full_name}: a resolution lies between 0 and the range, but is {self.resolution}")
         object.__setattr__(self, "words", tuple(self.words))
@@ -49,7 +52,7 @@ def described(names: Iterable[str | Feature]) -> tuple[Feature, ...]:
     """Features from descriptions or bare names: `square_x` is the x of the square, in [0, 1].
 
     >>> described(("square_x", "dial"))[0]
-    Feature(name='x', of='square', low=0.0, high=1.0, unit='', words=(), resolution=0.0)
+    Feature(name='x', of='square', low=0.0, high=1.0, unit='', words=(), values=0, resolution=0.0)
     """
     return tuple(each if isinstance(each, Feature) else Feature(*_split(each)) for each in names)
 

@@ -28,6 +28,7 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import names_of
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, PlanTable, tables_of
+from cumulant.goals.promises import remark
 from cumulant.goals.rewards import RewardTable
 from cumulant.goals.tasks import THIRDS, Task
 from cumulant.goals.tasks import tables_of as plain_tables_of
@@ -166,6 +167,13 @@ class Library:
             return goal
         plan = self.plan(goal)
         return plan if plan.task is None else plan.task
+
+    def remark(self, goal: str | Task | Plan) -> str:
+        """What there is to say of a goal that is finer than the library's bins; nothing, where it can promise it."""
+        if self.grounding:
+            return ""  # regions of coordinates are no bins of learnt features
+        said = (remark(stage.reach, self.config.bins) for stage in self.plan(goal).stages)
+        return next((words for words in said if words), "")
 
     def task(self, goal: str | Task) -> Task:
         """The task that a phrase means in this library's world."""

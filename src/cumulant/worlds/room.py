@@ -11,7 +11,7 @@ from cumulant.goals.feature import Feature
 
 _FEATURES = (
     Feature("temperature", low=10, high=30, unit="°C", words=("cold", "mild", "warm")),
-    Feature("lamp", words=("off", "on")),
+    Feature("lamp", words=("off", "on"), values=2),
     Feature("blind", high=100, unit="%", words=("shut", "half", "open")),
     Feature("volume", high=10, words=("quiet", "soft", "loud")),
 )
