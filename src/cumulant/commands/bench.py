@@ -17,12 +17,14 @@ class Bench:
 
     env and render: the world against the original Spriteworld. parse: the worst phrase. pretrain: free play, and a wide
     update against the peak of matrix products. gpi: actions from Ψ, all_policies against the paper's network.
+    host: free play in a Gymnasium environment against its bare loop.
     """
 
-    what: Positional[Literal["env", "render", "parse", "pretrain", "gpi"]]  # What to measure.
+    what: Positional[Literal["env", "render", "parse", "pretrain", "gpi", "host"]]  # What to measure.
     objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
     batch: int | None = None  # Worlds, frames or transitions at once; by default what suits the device.
     size: int = 64  # Pixels along a frame's side.
+    environment: str = "gymnasium_robotics:FetchPush-v4"  # Of host; the extra `robotics` installs this one.
     no_peer: Flag = False  # Leave out the original, which the extra `peers` installs.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
@@ -33,6 +35,7 @@ class Bench:
 
         from cumulant.bounds import check_memory
         from cumulant.experiments import bench, peers
+        from cumulant.freeplay.settings import PRESETS
 
         at_least("batch", 1 if self.batch is None else self.batch, 1)
         at_least("size", self.size, 1)
@@ -46,6 +49,7 @@ class Bench:
             "parse": lambda: bench.bench_parse(world),
             "pretrain": lambda: bench.bench_pretrain(world, self.batch or (256 if on_cpu else 2**14)),
             "gpi": lambda: bench.bench_gpi(world),
+            "host": lambda: bench.bench_host(bench.host_world(self.environment, self.batch or 8), PRESETS["cpu"]),
         }
         try:
             if self.what in ("env", "render") and not self.no_peer:

@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.spaces import Box, flatdim
+from gymnasium.vector import SyncVectorEnv
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
@@ -22,6 +26,8 @@ from cumulant.goals.language import parse
 from cumulant.goals.tasks import THIRDS
 from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import plain_gpi
+from cumulant.worlds.host import HostWorld
+from cumulant.worlds.primitives import primitives
 from cumulant.worlds.protocol import Episodes, World, advance, begin, render
 from cumulant.worlds.spriteworld import Spriteworld
 
@@ -29,6 +35,7 @@ _REPEATS = 5  # of which the median counts
 _PEER_SECONDS = 2.0  # that the peer is given
 _LONG = 1000  # characters of a phrase, as many as a person may give
 _ROUNDS, _UPDATES = 200, 20  # of play and update, and of updates alone, that are timed together
+_SHOWN = 5  # numbers of an observation that stand for features where only time matters
 
 Report = dict[str, float | str | None]  # what was measured, by name
 
@@ -130,6 +137,74 @@ def bench_pretrain(world: World, wide_batch: int) -> Report:
         "matrix_peak_flops_per_s": peak,
         "share_of_peak": flops / wide_seconds / peak,
     }
+
+
+def host_world(environment: str, num_envs: int) -> HostWorld:
+    """Any environment, with the first numbers that it shows for features: to be measured, not to be learnt from."""
+    env = gymnasium.make(environment, disable_env_checker=True)
+    few = min(_SHOWN, flatdim(env.observation_space))
+    actions = primitives(flatdim(env.action_space), diagonal=()) if isinstance(env.action_space, Box) else None
+    env.close()
+
+    def features(obs: PyTree) -> Array:
+        flat = jnp.concatenate([jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(obs)])
+        return jax.nn.sigmoid(flat[:few])
+
+    return HostWorld(environment, features, tuple(f"f{i}" for i in range(few)), actions, num_envs)
+
+
+def bench_host(world: HostWorld, config: FreePlay) -> Report:
+    """Steps per second of free play on the host, with an update per round, against Gymnasium's bare loop.
+
+    Both run by turns in the same process, on as many copies; the ratio is the median of the turns' own. Of a round,
+    `update_ms` is what the update takes by itself, and `bare_ms` what the bare steps take.
+    """
+    config = replace(config, num_envs=world.num_envs)
+    f = world.features_of
+    arrays, static = eqx.partition(start(world, config, f, jax.random.key(0)), eqx.is_array)
+
+    def play(arrays: PyTree) -> PyTree:
+        training = eqx.combine(arrays, static)
+        return eqx.filter(train(world, config, f, training, training.update + _ROUNDS)[0], eqx.is_array)
+
+    def updates(arrays: PyTree) -> PyTree:
+        def step(arrays: PyTree, key: PRNGKeyArray) -> tuple[PyTree, None]:
+            return eqx.filter(learn(config, eqx.combine(arrays, static), key)[0], eqx.is_array), None
+
+        return jax.lax.scan(step, arrays, jax.random.split(jax.random.key(1), _UPDATES))[0]
+
+    played, updated = jax.jit(play, donate_argnums=0), jax.jit(updates)
+    begun = time.perf_counter()
+    arrays = jax.block_until_ready(played(arrays))
+    compile_seconds = time.perf_counter() - begun
+    jax.block_until_ready(updated(arrays))
+    copies = SyncVectorEnv([world.make] * world.num_envs)
+    copies.reset(seed=0)
+    turns = []
+    for _ in range(_REPEATS):
+        ours, arrays = _timed(played, arrays)
+        bare, _ = _timed(lambda rounds: [copies.step(copies.action_space.sample())[1] for _ in range(rounds)], _ROUNDS)
+        alone, _ = _timed(updated, arrays)
+        turns.append((ours / _ROUNDS, bare / _ROUNDS, alone / _UPDATES))
+    copies.close()
+    ours, bare, alone = np.median(turns, axis=0)
+    return {
+        "unit": "env steps/s",
+        "ours": world.num_envs / ours,
+        "peer": world.num_envs / bare,
+        "ratio": float(np.median([bare / ours for ours, bare, _ in turns])),
+        "num_envs": world.num_envs,
+        "compile_s": compile_seconds,
+        "round_ms": 1000 * ours,
+        "bare_ms": 1000 * bare,
+        "update_ms": 1000 * alone,
+    }
+
+
+def _timed(work: Callable[[Any], PyTree], given: Any) -> tuple[float, PyTree]:
+    begun = time.perf_counter()
+    result = jax.block_until_ready(work(given))
+    return time.perf_counter() - begun, result
 
 
 def _training_seconds(world: World, config: FreePlay) -> tuple[float, float]:

@@ -57,7 +57,7 @@ class HostWorld:
 
     environment: Environment
     measure: Callable[[Any], Float[Array, " k"]]
-    feature_names: tuple[str | Feature, ...]
+    feature_names: tuple[Any, ...]  # names, or descriptions
     actions: Primitives | None
     num_envs: int
     max_steps: int
@@ -132,6 +132,10 @@ class HostWorld:
     @property
     def _spec(self) -> "_Shown":
         return _shown(self.environment)
+
+    def make(self) -> gymnasium.Env:
+        """One such environment, by itself."""
+        return _make(self.environment)
 
     def reset(self, key: PRNGKeyArray) -> HostState:
         """An episode from its start, of the seed that the key gives."""
@@ -225,8 +229,9 @@ def _calls(world: HostWorld) -> _Calls:
         shapes = ((size,), jnp.float32), ((), jnp.bool_), ((HELD + 1,), jnp.int32)
         return HostState._make(jax.ShapeDtypeStruct((n, *shape), kind) for shape, kind in shapes)
 
-    calls = [_batched(call, states) for call in (pool.reset, pool.restart, pool.step)]
-    return _Calls(*calls, _batched(pool.foresee, lambda n: jax.ShapeDtypeStruct((n,), jnp.bool_)))
+    reset, restart, step = (_batched(call, states) for call in (pool.reset, pool.restart, pool.step))
+    foresee = _batched(pool.foresee, lambda n: jax.ShapeDtypeStruct((n,), jnp.bool_))
+    return _Calls(reset, restart, step, foresee)
 
 
 @cache
@@ -277,12 +282,9 @@ class _Shown(NamedTuple):
 
 @cache
 def _shown(environment: Environment) -> _Shown:
-    limit = gymnasium.spec(environment).max_episode_steps if isinstance(environment, str) else None
-    env = environment() if callable(environment) else _make(environment)
-    if callable(environment):
-        limit = env.spec.max_episode_steps if env.spec else None
-        limits = [each._max_episode_steps for each in _wrappers(env) if isinstance(each, TimeLimit)]
-        limit = min(limits, default=limit)
+    env = gymnasium.make(environment, disable_env_checker=True) if isinstance(environment, str) else environment()
+    limits = [each._max_episode_steps for each in _wrappers(env) if isinstance(each, TimeLimit)]
+    limit = min(limits, default=env.spec.max_episode_steps if env.spec else None)
     spec = _Shown(env.observation_space, env.action_space, limit)
     env.close()
     return spec

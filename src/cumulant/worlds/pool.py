@@ -101,13 +101,17 @@ class Pool:
             self._begun = (tokens, actions, _background.submit(self._all_act, tokens, actions))
             return np.ones(len(tokens), bool)
 
-    def _settle(self, tokens: Tokens | None = None, actions: np.ndarray | None = None) -> bool:
-        """Wait for a step in the background, and say whether it was this one."""
-        if self._begun is None:
+    def _settle(self, *step: np.ndarray) -> bool:
+        """Wait for a step in the background, and say whether it was this one; if not, nobody asks how it went."""
+        begun, self._begun = self._begun, None
+        if begun is None:
             return False
-        (begun, taken, future), self._begun = self._begun, None
-        future.result()
-        return np.array_equal(begun, tokens) and np.array_equal(taken, actions)
+        *foreseen, future = begun
+        failure = future.exception()
+        same = bool(step) and all(np.array_equal(a, b) for a, b in zip(foreseen, step, strict=True))
+        if same and failure:
+            raise failure
+        return same
 
     def _all_act(self, tokens: Tokens, actions: np.ndarray) -> None:
         for (slot, generation, moment, held), action in zip(tokens.tolist(), actions, strict=True):
