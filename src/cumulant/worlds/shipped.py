@@ -22,9 +22,22 @@ class Shipped(NamedTuple):
     extra: str = ""  # to be installed for it
 
 
+def _fetch(name: str) -> Callable[[], Callable[..., World]]:
+    def maker() -> Callable[..., World]:
+        import gymnasium_robotics  # noqa: F401  # before anything else needs it, so that its absence is said
+
+        from cumulant.worlds import fetch
+
+        return getattr(fetch, name)
+
+    return maker
+
+
 SHIPPED = {
     "spriteworld": Shipped("the paper's: an agent walks over shapes and drags them", lambda: Spriteworld),
     "room": Shipped("a heater, a lamp, a blind and music: the smallest example", lambda: Room),
+    "fetch-reach": Shipped("a robot's hand reaches places in the air", _fetch("fetch_reach"), "robotics"),
+    "fetch-push": Shipped("a robot's hand pushes a puck over a table", _fetch("fetch_push"), "robotics"),
 }
 
 
