@@ -55,9 +55,16 @@ def test_the_oldest_are_forgotten_first():
     assert int(replay.added[0]) == 9
 
 
-def test_a_batch_draws_alike_from_rings_that_hold_something():
+def test_a_batch_draws_from_rings_by_the_root_of_what_they_hold():
     replay = add(empty(example(3), 400, 3), transitions([(1, 0, 0)] * 90 + [(0, 1, 0)] * 3), stratified=True)
     batch = sample(replay, jax.random.key(0), 4000)
     rare = np.asarray(batch.action >= 90).mean()
-    assert 0.45 < rare < 0.55  # two rings of four hold something
+    assert abs(rare - 3**0.5 / (3**0.5 + 90**0.5)) < 0.02  # two rings of four hold something
     np.testing.assert_allclose(np.abs(batch.next_x - batch.x).max(axis=1), 0.1, atol=1e-6)
+
+
+def test_a_batch_draws_alike_from_full_rings():
+    replay = add(empty(example(2), 30, 2), transitions([(1, 0)] * 90 + [(0, 1)] * 10 + [(0, 0)] * 12), stratified=True)
+    batch = sample(replay, jax.random.key(0), 4000)
+    changed = np.abs(batch.next_x - batch.x) > 0.05
+    np.testing.assert_allclose(changed.mean(axis=0), 1 / 3, atol=0.03)

@@ -2,7 +2,7 @@
 
 Most transitions change what is easy to change. Those that change a rare feature teach the most about it, so each
 feature has a ring of its own, a transition goes to the ring of the rarest feature it changed, and a batch draws from
-all rings alike. It needs no knowledge of the world.
+all rings alike once they are full. It needs no knowledge of the world.
 """
 
 from typing import NamedTuple
@@ -64,12 +64,15 @@ def add(replay: Replay, new: PyTree, stratified: bool, resolution: float | Float
 
 
 def sample(replay: Replay, key: PRNGKeyArray, batch: int) -> PyTree:
-    """A batch that draws from all rings that hold anything alike."""
+    """A batch that draws from all rings, alike once they are full, and seldom from those that hold little yet.
+
+    Else the few transitions of a young ring would be learnt by heart, each a hundred times as often as any other.
+    """
     capacity = replay.rings.action.shape[1]
     key_ring, key_slot = jax.random.split(key)
     held = jnp.minimum(replay.added, capacity)
-    filled = jnp.cumsum(held > 0)
-    turn = jax.random.randint(key_ring, (batch,), 0, jnp.maximum(filled[-1], 1))
-    ring = jnp.searchsorted(filled, turn, side="right", method="compare_all")  # others compile to a loop
+    share = jnp.cumsum(jnp.sqrt(held.astype(jnp.float32)))
+    turn = jnp.minimum(jax.random.uniform(key_ring, (batch,)) * share[-1], jnp.nextafter(share[-1], 0.0))
+    ring = jnp.searchsorted(share, turn, side="right", method="compare_all")  # others compile to a loop
     slot = jnp.floor(jax.random.uniform(key_slot, (batch,)) * held[ring]).astype(jnp.int32)
     return jax.tree.map(lambda values: values[ring, slot], replay.rings)

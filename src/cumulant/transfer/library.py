@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -40,6 +40,7 @@ from cumulant.transfer.reward_models import Belief
 from cumulant.worlds.episodes import Policy, Reward, reward_of
 from cumulant.worlds.films import first_interesting, save_gif
 from cumulant.worlds.protocol import World
+from cumulant.worlds.seen import Seen
 
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
 
@@ -63,6 +64,7 @@ class Library:
     network: Network
     features: Features = true_features  # f: observation → [0, 1]^d
     moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other; 0.1 did not measure it
+    tremble: tuple[float, ...] = ()  # of the world's own features, as shares of their ranges, where they do
 
     def __post_init__(self) -> None:
         """Refuse features that were learnt elsewhere."""
@@ -71,7 +73,8 @@ class Library:
     @property
     def seen(self) -> World:
         """The world as the agent sees it: its own features in [0, 1], first in the observation; or as it is."""
-        return world_of(self.features, self.world)
+        as_seen = world_of(self.features, self.world)
+        return replace(as_seen, tremble=self.tremble) if isinstance(as_seen, Seen) else as_seen
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -249,7 +252,9 @@ class Library:
 
     def save(self, folder: str | Path) -> None:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
-        library_folders.write(Path(folder), self.world, self.config, self.features, self.network, self.moved)
+        library_folders.write(
+            Path(folder), self.world, self.config, self.features, self.network, self.moved, self.tremble
+        )
 
     @classmethod
     def load(
@@ -264,7 +269,7 @@ class Library:
         inputs = inputs_of(stored.features, stored.world)
         blank = eqx.filter_eval_shape(make_network, stored.config, inputs, stored.world.num_actions, jax.random.key(0))
         moved = library_folders.stored_moved(path, stored.moved, inputs.features)
-        return cls(stored.world, stored.config, storage.read(path, blank), stored.features, moved)
+        return cls(stored.world, stored.config, storage.read(path, blank), stored.features, moved, stored.tremble)
 
 
 def fine_bins(bins: int, regions: int, grounding: Grounding | None) -> int:

@@ -27,7 +27,7 @@ from cumulant.worlds.protocol import World
 FORMAT = 2
 _READ = (1, 2)  # formats; the first is of version 0.1
 DIGITS = 4  # of how far skills move features, as config.json keeps it
-_MOVED = "moved"
+_MOVED, _TREMBLE = "moved", "tremble"
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -38,6 +38,14 @@ class Stored(NamedTuple):
     config: FreePlay
     features: Features
     moved: Any  # as JSON has it
+    tremble: tuple[float, ...]
+
+
+class Measured(NamedTuple):
+    """What was measured at a run's end, without any reward."""
+
+    moved: Float[Array, "d d"] | None  # how far each feature's skills move every other
+    tremble: tuple[float, ...]  # of the world's own features
 
 
 def write(
@@ -46,13 +54,15 @@ def write(
     config: FreePlay,
     features: Features,
     network: Network,
-    moved: Float[Array, "d d"] | None,
+    measured: Measured,
 ) -> None:
     """Write a library, with its encoder if it has one."""
     if isinstance(features, Encoder):
         features.save(encoder_folder(folder))
-    measured = {} if moved is None else {_MOVED: np.asarray(moved, float).round(DIGITS).tolist()}
-    storage.write(folder, network, describe(world, config, features) | measured)
+    moved, tremble = measured
+    found = {} if moved is None else {_MOVED: np.asarray(moved, float).round(DIGITS).tolist()}
+    found |= {_TREMBLE: list(tremble)} if tremble else {}
+    storage.write(folder, network, describe(world, config, features) | found)
 
 
 def read(path: Path, world: World | None, features: Features | None) -> Stored:
@@ -76,7 +86,7 @@ def read(path: Path, world: World | None, features: Features | None) -> Stored:
         check_features(used, known)
     except ValueError as error:
         raise Unreadable(f"{path}: {error}") from None
-    return Stored(known, config, used, info.get(_MOVED))
+    return Stored(known, config, used, info.get(_MOVED), _stored_tremble(path, info.get(_TREMBLE), known))
 
 
 def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:
@@ -134,6 +144,17 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
             f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
         )
     return given
+
+
+def _stored_tremble(path: Path, stored: Any, world: World) -> tuple[float, ...]:
+    """How far features tremble, as config.json has it."""
+    if stored is None:
+        return ()
+    shares = isinstance(stored, list) and all(isinstance(share, float | int) and 0 <= share < 1 for share in stored)
+    if not shares or len(stored) != len(world.feature_names):
+        number = len(world.feature_names)
+        raise Unreadable(f"{path / 'config.json'} is not valid: {_TREMBLE!r} holds no {number} shares of 1")
+    return tuple(map(float, stored))
 
 
 def stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | None:

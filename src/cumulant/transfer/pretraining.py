@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.runs import CHUNKS, Diverged, play_freely
 from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
 from cumulant.locks import locked
 from cumulant.storage import discard
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder
 from cumulant.transfer.skills import disturbance
+from cumulant.worlds.check import tremble_of
 from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, apart, at_once
+from cumulant.worlds.seen import Seen
 
 _HELD_OUT_SEED = 90_000  # of the goals that show success on the way; no evaluation uses it
 _HELD_OUT = 16  # goals, and episodes of each
@@ -63,15 +67,17 @@ def pretrain(
     out = None if out is None else Path(out)
 
     def judge(network: Network) -> float | None:
-        library = Library(apart(world), config, network, features)
+        library = Library(apart(world), config, network, features, tremble=tremble)
         return _held_out_success(library) if library.knows_words else None
 
     about = describe(world, config, features) | {"seed": seed}
+    tremble = _tremble(world, features)
+    played: World = Seen(world, tremble=tremble) if tremble else world
     with locked(out, encoder_folder(out).name) if out else nullcontext():
         if out:
             _prepare(out, features, resume, force)
         network = play_freely(
-            world,
+            played,
             config,
             features,
             seed,
@@ -85,7 +91,7 @@ def pretrain(
         )
         if network is None:
             return None
-        library = _finished(world, config, network, features, seed)
+        library = replace(_finished(played, config, network, features, seed), world=world, tremble=tremble)
         if out:
             library.save(out)
             checkpoints.discard_all(out)
@@ -109,6 +115,13 @@ def pretrain_in_step(
     ended = zip([runs.run(i).network for i in range(len(features))], features, seeds, strict=True)
     libraries = [_finished(world, config, network, f, seed) for network, f, seed in ended]
     return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
+
+
+def _tremble(world: World, features: Features) -> tuple[float, ...]:
+    """How far the world's own features tremble, if it does not say so itself."""
+    said = any(each.resolution for each in described(world.feature_names))
+    exact = features is not true_features or getattr(world, "shows_features", False)
+    return () if exact or said else tremble_of(apart(world))
 
 
 def _finished(world: World, config: FreePlay, network: Network, features: Features, seed: int) -> Library:

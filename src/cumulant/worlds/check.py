@@ -19,6 +19,7 @@ _EVEN_SO = 1e-4  # of a range: what rounding may lead outside
 _UNUSED = 0.05  # of a range: what moves by less in all uses too little of it
 _SMALL = 0.05  # of a feature's large changes: what is smaller is a tremble
 _OFTEN = 0.2  # of all steps: a tremble that is seen less often does no harm
+_DIGITS = 4  # of a tremble, as folders keep it
 _MEMBERS = ("num_actions", "max_steps", "feature_names", "reset", "step", "observe", "features")
 
 
@@ -199,6 +200,14 @@ def resolution_seen(changes: Float[np.ndarray, "..."]) -> float:
         return 0.0
     small = moving[moving < _SMALL * np.quantile(moving, 0.99)]
     return float(np.quantile(small, 0.99)) if len(small) > _OFTEN * changes.size else 0.0
+
+
+def tremble_of(world: World) -> tuple[float, ...]:
+    """How far each feature trembles in random play, as a share of its range; nothing where none does."""
+    features = described(world.feature_names)
+    changes = np.abs(np.diff(_walks(world).features, axis=1)) / [each.high - each.low for each in features]
+    found = tuple(round(resolution_seen(changes[:, :, i]), _DIGITS) for i in range(len(features)))
+    return found if any(found) else ()
 
 
 def _actions(world: World) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ def fetch_reach(num_envs: int = 8, max_steps: int = 50) -> HostWorld:
     """The hand in the air: three coordinates, seven actions. Needs the extra `robotics`."""
     names = (_of("hand", "x", _DEPTH), _of("hand", "y", _WIDTH), _of("hand", "z", _HEIGHT | {"high": 0.82}))
     actions = primitives(4, moved=(0, 1, 2), diagonal=(), fence=((0, 0), (1, 1), (2, 2)))
-    return HostWorld(_reach, _hand, names, actions, num_envs, max_steps)
+    return HostWorld(reach_environment, _hand, names, actions, num_envs, max_steps)
 
 
 def fetch_push(num_envs: int = 8, max_steps: int = 50) -> HostWorld:
@@ -30,7 +30,7 @@ def fetch_push(num_envs: int = 8, max_steps: int = 50) -> HostWorld:
     hand = (_of("hand", "x", _DEPTH), _of("hand", "y", _WIDTH), _of("hand", "z", _HEIGHT | {"high": 0.52}))
     puck = (_of("puck", "x", _DEPTH), _of("puck", "y", _WIDTH))
     actions = primitives(4, moved=(0, 1, 2), diagonal=(0, 1), fence=((0, 0), (1, 1), (2, 2)))
-    return HostWorld(_push, _hand_and_puck, (*hand, *puck), actions, num_envs, max_steps)
+    return HostWorld(push_environment, _hand_and_puck, (*hand, *puck), actions, num_envs, max_steps)
 
 
 def _of(thing: str, axis: str, described: dict[str, Any]) -> Feature:
@@ -45,11 +45,13 @@ def _hand_and_puck(obs: dict[str, Array]) -> Float[Array, "5"]:
     return jnp.concatenate([obs["observation"][:3], obs["observation"][_PUCK][:2]])
 
 
-def _reach() -> gymnasium.Env:
+def reach_environment() -> gymnasium.Env:
+    """FetchReach-v4 as it is."""
     return _made("FetchReach-v4")
 
 
-def _push() -> gymnasium.Env:
+def push_environment() -> gymnasium.Env:
+    """FetchPush-v4, which ends where the puck falls."""
     return _EndsOnTheFloor(_made("FetchPush-v4"))
 
 

@@ -1,6 +1,6 @@
 """A world as the agent sees it: what every part of the project but the world's own author deals with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ class Seen:
 
     world: World
     as_features: bool = True
+    tremble: tuple[float, ...] = ()  # of each feature, as a share of its range, where it was measured
 
     @property
     def num_actions(self) -> int:
@@ -71,7 +72,7 @@ class Seen:
 
     def apart(self) -> "Seen":
         """As in the world."""
-        return Seen(protocol.apart(self.world), self.as_features)
+        return replace(self, world=protocol.apart(self.world))
 
     def done(self, state: PyTree) -> Bool[Array, ""]:
         """As in the world."""
@@ -109,9 +110,10 @@ def seen(world: World, as_features: bool = True) -> World:
 
 
 def resolutions(world: World) -> Float[np.ndarray, " k"]:
-    """How far off the world's features may be, as a share of their range."""
-    features = described(world.feature_names)
-    return np.array([each.resolution / (each.high - each.low) for each in features], np.float32)
+    """How far off the world's features may be, as a share of their range: as it says, or as they were seen to."""
+    given = [each.resolution / (each.high - each.low) for each in described(world.feature_names)]
+    measured = getattr(world, "tremble", ()) or [0.0] * len(given)
+    return np.array([own or found for own, found in zip(given, measured, strict=True)], np.float32)
 
 
 def observation_rank(world: World) -> int:

@@ -41,6 +41,9 @@ SHIPPED = {
 }
 
 
+_ON_THE_HOST = {"reach_environment": "fetch-reach", "push_environment": "fetch-push"}  # by what makes the environment
+
+
 def describe(world: World) -> dict[str, Any]:
     """A world's kind and parameters, as JSON holds them. A world that is no dataclass has no parameters.
 
@@ -60,6 +63,8 @@ def restore(described: dict[str, Any]) -> World | None:
         name: tuple(value) if isinstance(value, list) else value for name, value in described.items()
     }
     kind = parameters.pop("kind", None)
+    if (name := _ON_THE_HOST.get(str(parameters.get("environment")))) is not None:
+        return SHIPPED[name].maker()(max_steps=parameters["max_steps"])
     return _KINDS[kind](**parameters) if isinstance(kind, str) and kind in _KINDS else None
 
 
