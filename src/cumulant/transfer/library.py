@@ -252,9 +252,8 @@ class Library:
 
     def save(self, folder: str | Path) -> None:
         """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
-        library_folders.write(
-            Path(folder), self.world, self.config, self.features, self.network, self.moved, self.tremble
-        )
+        measured = library_folders.Measured(self.moved, self.tremble)
+        library_folders.write(Path(folder), self.world, self.config, self.features, self.network, measured)
 
     @classmethod
     def load(
