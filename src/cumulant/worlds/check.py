@@ -17,7 +17,7 @@ from cumulant.worlds.protocol import World, at_once, done_in, step_unless
 _COPIES = 64  # of the world that are played at random
 _STEPS = 200  # of each, at most
 _EVEN_SO = 1e-4  # of a range: what rounding may lead outside
-_ASTRAY = 0.05  # of all states: a feature that lies outside of its range more often has the wrong one
+_FAR, _ASTRAY = 0.1, 0.05  # of a range, and of all states: a feature so far outside so often has the wrong range
 _UNUSED = 0.05  # of a range: what moves by less in all uses too little of it
 _SMALL = 0.05  # of a feature's large changes: what is smaller is a tremble
 _OFTEN = 0.2  # of all steps: a tremble that is seen less often does no harm
@@ -178,17 +178,15 @@ def _feature(feature: Feature, walks: _Walks, i: int) -> Iterator[Finding]:
     """Whether a feature stays in its range, moves, and does more than tremble."""
     name, values = feature.full_name, walks.features[:, :, i]
     low, high, extent = values.min(), values.max(), feature.high - feature.low
-    beyond = np.maximum(feature.low - values, values - feature.high)
-    outside = float((beyond > max(_EVEN_SO * extent, feature.resolution)).mean())
-    if outside:
+    beyond = np.maximum(feature.low - values, values - feature.high)[~walks.done]
+    if (beyond > _FAR * extent).mean() > _ASTRAY:
         found = f"it goes from {low:.4g} to {high:.4g}, and its range is {feature.low:g} to {feature.high:g}"
-        often = (
-            f"it leaves its range in {outside:.1%} of steps, up to {beyond.max():.2g} away, and counts as at the end"
-        )
-        if outside > _ASTRAY:
-            yield Finding("error", name, f"{found}: describe it as Feature({feature.name!r}, low=…, high=…)")
-            return
-        yield Finding("warning", name, often)
+        yield Finding("error", name, f"{found}: describe it as Feature({feature.name!r}, low=…, high=…)")
+        return
+    outside = float((beyond > max(_EVEN_SO * extent, feature.resolution)).mean())
+    if outside > _ASTRAY:
+        often = f"it is outside of its range in {outside:.0%} of steps, by up to {beyond.max():.2g}"
+        yield Finding("warning", name, f"{often}, and counts as being at the end: widen the range, or build a fence")
     changes = np.abs(np.diff(values, axis=1))
     moved = changes > max(feature.resolution, 1e-6 * extent)
     if not moved.any():

@@ -10,9 +10,9 @@ from cumulant.goals.feature import Feature
 from cumulant.worlds.host import HostWorld
 from cumulant.worlds.primitives import primitives
 
-_DEPTH = {"low": 1.10, "high": 1.50, "unit": "m", "words": ("near", "centre", "far")}
+_DEPTH = {"low": 1.08, "high": 1.52, "unit": "m", "words": ("near", "centre", "far")}
 _WIDTH = {"low": 0.45, "high": 1.05, "unit": "m", "words": ("right", "middle", "left")}  # as the robot sees it
-_HEIGHT = {"low": 0.42, "unit": "m", "words": ("low", "medium", "high")}
+_HEIGHT = {"low": 0.41, "unit": "m", "words": ("low", "medium", "high")}
 _TREMBLE = 0.003  # of a range: less is no move
 _FALLEN = 0.40  # m: a puck below has left the table
 _PUCK = slice(3, 6)  # in the observation, behind the hand's place
@@ -27,7 +27,7 @@ def fetch_reach(num_envs: int = 8, max_steps: int = 50) -> HostWorld:
 
 def fetch_push(num_envs: int = 8, max_steps: int = 50) -> HostWorld:
     """The hand just above a table, and a puck on it: five coordinates, eleven actions. Needs the extra `robotics`."""
-    hand = (_of("hand", "x", _DEPTH), _of("hand", "y", _WIDTH), _of("hand", "z", _HEIGHT | {"high": 0.52}))
+    hand = (_of("hand", "x", _DEPTH), _of("hand", "y", _WIDTH), _of("hand", "z", _HEIGHT | {"high": 0.56}))
     puck = (_of("puck", "x", _DEPTH), _of("puck", "y", _WIDTH))
     actions = primitives(4, moved=(0, 1, 2), diagonal=(0, 1), fence=((0, 0), (1, 1), (2, 2)))
     return HostWorld(push_environment, _hand_and_puck, (*hand, *puck), actions, num_envs, max_steps)
