@@ -103,8 +103,10 @@ def _said_of(error: Exception) -> str | None:
     """What there is to say of an error that is the input's fault; None for one that is ours."""
     if (pointed := getattr(error, "pointed", None)) is not None:  # a LanguageError, told without importing its module
         return "\n".join(_harmless(line) for line in str(pointed).split("\n"))
-    storage = sys.modules.get("cumulant.storage")  # without which nothing was read or written
+    # Told without importing their modules: without these nothing was read, written, or stepped on the host.
+    storage, failures = (sys.modules.get(f"cumulant.{name}") for name in ("storage", "worlds.failures"))
     kinds = (storage.Unreadable, storage.Unwritable) if storage else ()
+    kinds += (failures.WorldFailed,) if failures else ()
     if isinstance(error, (*kinds, BadInput, OutOfBounds, OSError)):
         return _harmless(str(error))
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # NumPy's, or JAX's

@@ -18,6 +18,7 @@ from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.library import Library
 from cumulant.transfer.skills import features_along, play_skill
 from cumulant.worlds.episodes import over_episodes
+from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, at_once
 
 _HORIZON = 4  # times 1 / (1 - γ) steps: what is cut off weighs e^-4
@@ -49,8 +50,9 @@ def audit(library: Library, key: PRNGKeyArray, starts: int = 200) -> Audit:
     (6, 6)
     """
     check_starts(library, starts)
-    played = _audit(library.seen, library.config, library.gpi(), jax.random.split(key, starts))
-    true, lemma, learnt, moved = jax.device_get(played)
+    with plainly():
+        played = _audit(library.seen, library.config, library.gpi(), jax.random.split(key, starts))
+        true, lemma, learnt, moved = jax.device_get(played)
     return Audit(true, lemma, learnt, moved.mean(axis=1))
 
 

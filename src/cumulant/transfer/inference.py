@@ -17,6 +17,7 @@ from cumulant.transfer.exploration import AT_ONCE, collect, collect_at_random
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.reward_models import Belief, Labelled, first, fit, least_squares
 from cumulant.worlds.episodes import Reward, over_tasks
+from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World
 
 MAX_BUDGET = 100_000_000  # labelled steps: more than any experiment takes, and what a large machine can hold
@@ -45,7 +46,8 @@ def learn(
         steps = _collect(world, skills, bins, reward, key, max(budgets), paper)
         return beliefs(steps, bins, key, budgets, paper), (~jnp.isfinite(steps.reward)).sum()
 
-    belief, bad = learnt(skills, key)
+    with plainly():
+        belief, bad = jax.block_until_ready(learnt(skills, key))
     if not isinstance(bad, jax.core.Tracer) and bad:
         raise OutOfBounds(f"the reward is not finite: it was NaN or infinite in {bad:,} of {max(budgets):,} states")
     return belief
