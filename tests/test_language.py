@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -184,6 +186,17 @@ def test_the_longest_canonical_phrase_parses_back():
     task = Task(names, clauses, MAX_BINS)
     assert len(task.clauses) == MAX_CLAUSES
     assert parse(str(task), names) == task
+
+
+@pytest.mark.parametrize(
+    "part", ["x 1,", "1,", "1 ", "x1,1", "a" * 50, "( ", "square_", "between 1 and ", "1" * 50, "1/"]
+)
+def test_long_noise_is_refused_at_once(part):
+    """In milliseconds on an idle core: no text is tried again from each of its places."""
+    before = time.process_time()
+    with pytest.raises(LanguageError):
+        parse("square " + part * (100_000 // len(part)))
+    assert time.process_time() - before < 2
 
 
 def test_things_may_be_called_anything_that_is_one_word_of_its_own():

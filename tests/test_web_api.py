@@ -237,7 +237,7 @@ def test_of_a_long_episode_the_film_shows_some_steps_and_the_last(player):
     [
         ("parse", {"phrase": "get the sqare left"}, "unknown word 'sqare'; did you mean 'square'?"),
         ("parse", {"phrase": ""}, "the phrase names no goal"),
-        ("parse", {"phrase": "square left or " * 1_000}, "the phrase has more than 2,000 words"),
+        ("parse", {"phrase": "square left or " * 2_000}, "the phrase has more than 3,264 words"),
         ("parse", {"phrase": PHRASE, "weights": [[1]]}, "weights are 6 rows of 3 numbers"),
         ("parse", {"phrase": "keep square left then square right"}, "contradicts itself: stage 2 breaks what is kept"),
         ("parse", {"phrase": "square left then"}, "the phrase ends too early"),

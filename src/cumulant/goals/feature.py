@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 WORDS = {"x": ("left", "centre", "right"), "y": ("bottom", "middle", "top")}  # of coordinates
 OTHER_WORDS = ("low", "middle", "high")  # of all else
@@ -54,6 +55,11 @@ def described(names: Iterable[str | Feature]) -> tuple[Feature, ...]:
     >>> described(("square_x", "dial"))[0]
     Feature(name='x', of='square', low=0.0, high=1.0, unit='', words=(), values=0, resolution=0.0)
     """
+    return _described(tuple(names))
+
+
+@lru_cache(maxsize=64)  # every task asks
+def _described(names: tuple[str | Feature, ...]) -> tuple[Feature, ...]:
     return tuple(each if isinstance(each, Feature) else Feature(*_split(each)) for each in names)
 
 

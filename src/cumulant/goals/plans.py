@@ -61,6 +61,8 @@ class Stage:
 
     def on(self, bins: int) -> "Stage":
         """The same stage on a finer grid."""
+        if bins == self.reach.bins:
+            return self
         return Stage(self.reach.on(bins), self.avoid and self.avoid.on(bins), self.keep and self.keep.on(bins))
 
     @property

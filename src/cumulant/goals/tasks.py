@@ -133,7 +133,7 @@ class Task:
 
 def on_one_grid(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """The tasks on the coarsest grid that can tell them all; ValueError if they are of different worlds."""
-    if len({task.features for task in tasks}) > 1:
+    if any(task.features != tasks[0].features for task in tasks):
         raise ValueError("tasks go together only over the same coordinates")
     bins = common(task.bins for task in tasks)
     return tuple(task.on(bins) for task in tasks)

@@ -14,9 +14,10 @@ RESERVED = LOGIC | PLANNING | BOUNDS | {"anywhere": "ANYWHERE", ",": "COMMA"}
 ELSEWHERE = frozenset({*WORDS["x"], *WORDS["y"], *OTHER_WORDS})  # words that most worlds have, and this one may not
 _SYNONYMS = {"center": "centre", "upper": "top", "lower": "bottom"}
 
-_GRID = r"\d+(?:\s*,\s*\d+)*\s*/\s*\d+(?!\w)"
-_NUMBER = r"[-+−]?\d+(?:\.\d+)?{unit}(?!\w)"
-_PATTERN = r"(?P<GRID>{grid})|(?P<NUMBER>{number})|(?P<word>[^\W\d_]+(?={grid})|[(),]|[^\s_(),.;:!?\"-]+)"
+_LIST = r"\d++(?:\s*+,\s*+\d++)"  # nothing here tries a text twice, so that a long one is read in no time
+_GRID = _LIST + r"*+\s*+/\s*+\d++(?!\w)"
+_NUMBER = r"[-+−]?\d++(?:\.\d++)?{unit}(?!\w|\s*+,\s*+\d)"
+_WORD = rf"{_LIST}++|[^\W\d_]++(?={_GRID})|[(),]|[^\s_(),.;:!?\"-]++"
 
 
 class Unspeakable(ValueError):
@@ -93,7 +94,7 @@ def _pattern(features: tuple[Feature, ...]) -> re.Pattern[str]:
     if reserved:
         raise Unspeakable(f"no phrase can say the unit {reserved!r}, which means something else: call it otherwise")
     number = _NUMBER.format(unit=rf"(?:\s*(?:{'|'.join(map(re.escape, units))}))?" if units else "")
-    return re.compile(_PATTERN.format(grid=_GRID, number=number), re.IGNORECASE)
+    return re.compile(rf"(?P<GRID>{_GRID})|(?P<NUMBER>{number})|(?P<word>{_WORD})", re.IGNORECASE)
 
 
 def _claim(kinds: dict[str, tuple[str, str]], pattern: re.Pattern[str], kind: str, given: str, meant: str) -> None:

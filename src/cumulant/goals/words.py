@@ -171,6 +171,8 @@ def _unknown(word: str, phrase: str, span: tuple[int, int], vocabulary: Vocabula
     shown = word if len(word) <= 40 else word[:40] + "…"
     if elsewhere:
         return LanguageError(f"{shown!r} does not fit: {vocabulary.has(about)}", phrase, span)
+    if word[0].isdecimal() and "," in word:
+        return LanguageError(f"{shown!r} is no number, as 21.5, and no parts, as 2,3/5", phrase, span)
     hint = f"; did you mean {suggestion!r}?" if suggestion else f": this world has {', '.join(vocabulary.things)}"
     return LanguageError(f"unknown word {shown!r}{hint}", phrase, span, suggestion)
 
