@@ -16,7 +16,7 @@ from cumulant.goals.plans import PlanTable
 from cumulant.goals.tasks import reached
 from cumulant.worlds.episodes import Policy, in_stages
 from cumulant.worlds.spriteworld import Spriteworld, State
-from cumulant.worlds.ways import Bounds, barred, lattice, way
+from cumulant.worlds.ways import Bounds, Lattice, barred, lattice, lies, places, way_to_carry, way_to_walk
 
 _UP, _DOWN, _LEFT, _RIGHT = range(4)
 _FAR = 1e6
@@ -145,36 +145,35 @@ def _within(
 ) -> Int[Array, ""]:
     """The same wish fulfilled by a way that keeps to the bounds; without one, what the script would do otherwise."""
     allowed = clause.reshape(-1, 2, clause.shape[-1])  # [sprites, 2, m]
-    gripped = world.topmost(state.agent, state.objects)[move.target] & ~placed
     load = jnp.arange(len(world.objects)) == move.target
-
-    fine = lattice(state.agent, world.step_size * world.drag_ratio)
-    there = jnp.clip(state.objects[move.target] + fine.points - state.agent, 0, 1)
-    drag = way(world, bounds, state, load, fine, _lies(allowed[1:][move.target], there))
-
-    grid = lattice(state.agent, world.step_size)
-    each = lambda function: jax.vmap(jax.vmap(function))(grid.points)  # noqa: E731
-    stride = world.step_size * world.drag_ratio
-    nearest = jnp.sign(move.gap) * jnp.ceil(jnp.abs(move.gap) / stride - _ROUNDING) * stride
-    visible = each(lambda point: world.topmost(point, state.objects)[move.target])
-    visible &= (grid.points != state.agent).any(axis=-1)  # where it holds the object but knows no way, it holds it anew
-    moved = State(state.agent, jnp.where(load[:, None], state.objects + nearest, state.objects))
-    useful = visible & ~each(
-        lambda point: bounds.broken(world.features(moved._replace(agent=jnp.clip(point + nearest, 0, 1))))
-    )
-    grips = jnp.where(useful.any() & ~move.clearing, useful, visible)
-    ends = jnp.where(placed, _lies(allowed[0], grid.points), grips)
-    walk = way(world, bounds, state, jnp.zeros_like(load), grid, ends)
-
+    grid = lattice(world, state.agent)
+    covers = jax.vmap(jax.vmap(lambda point: world.covers(point, state.objects)))(grid.points)  # [n, n, objects]
+    visible = covers[:, :, move.target] & ~(covers & (jnp.arange(len(load)) < move.target)).any(axis=2)
+    ends = jnp.where(placed, lies(allowed[0], grid.along), _grips_within(world, bounds, state, move, grid, visible))
+    walk = way_to_walk(bounds, state, grid, ends, ~covers.any(axis=2))
+    drag = way_to_carry(bounds, state, load, grid, allowed[1:][move.target])
+    gripped = visible[tuple(grid.here)] & ~placed
     dragging = gripped & drag.found & ~move.clearing
     walking = walk.found & ~(gripped & move.clearing)
-    return jnp.where(dragging, 4 + drag.heading, jnp.where(walking, walk.heading, otherwise))
+    return jnp.where(dragging, drag.action, jnp.where(walking, walk.action, otherwise))
 
 
-def _lies(allowed: Bool[Array, "2 m"], points: Float[Array, "*n 2"]) -> Bool[Array, "*n"]:
-    """Whether points lie in the bins allowed to x and to y."""
-    index = bin_index(points, allowed.shape[-1])
-    return allowed[0, index[..., 0]] & allowed[1, index[..., 1]]
+def _grips_within(
+    world: Spriteworld, bounds: Bounds, state: State, move: _Placing, grid: Lattice, visible: Bool[Array, "n n"]
+) -> Bool[Array, "n n"]:
+    """Where to hold the object so that both it and the agent may be where it gets to its place.
+
+    If there is no such point, any where it can be held, and once it is held none: then it is dragged as far as it goes,
+    say away from a wall, and held anew.
+    """
+    fine = world.step_size / _fine_steps(world)
+    drags = (jnp.sign(move.gap) * jnp.ceil(jnp.abs(move.gap) / fine - _ROUNDING) * fine)[:, None]
+    load = jnp.arange(len(world.objects)) == move.target
+    before = bounds.broken_over(places(state, grid.along, load, jnp.zeros((2, 1))))
+    after = bounds.broken_over(places(state, grid.along + drags, load, drags))
+    here = tuple(grid.here)
+    useful = (visible & (before[here] | ~(before | after))).at[here].set(False)
+    return jnp.where(useful.any() & ~move.clearing, useful, visible & ~visible[here])
 
 
 def _any_other(walls: Bool[Array, " a"], key: PRNGKeyArray) -> Int[Array, ""]:
