@@ -107,6 +107,38 @@ def play_from(
 ) -> Play:
     """An episode from a given start, of `steps` instead of the world's time limit if given."""
     course = goal if isinstance(goal, Course) else course_of(goal)
+    (_, _, progress, taken), (states, actions, memories) = jax.lax.scan(
+        _stepping(world, policy, course),
+        _first(world, policy, course, start),
+        jax.random.split(key, steps or world.max_steps * course.stages),
+    )
+    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
+    return Play(states, actions, course.success(progress), taken, memories, progress)
+
+
+def play_out(world: World, policy: Policy, goal: Goal | Course, key: PRNGKeyArray) -> tuple[PyTree, Int[Array, ""]]:
+    """The progress and the steps with which the episode of `play` ends; nothing is played after its end."""
+    key_start, key_act = jax.random.split(key)
+    course = goal if isinstance(goal, Course) else course_of(goal)
+    step, first = _stepping(world, policy, course), _first(world, policy, course, world.reset(key_start))
+    keys = jax.random.split(key_act, world.max_steps * course.stages)
+
+    def goes_on(carry: tuple) -> Bool[Array, ""]:
+        time, (_, _, progress, steps) = carry
+        return (time < len(keys)) & ~course.over(progress, steps)
+
+    _, (_, _, progress, taken) = jax.lax.while_loop(
+        goes_on, lambda carry: (carry[0] + 1, step(carry[1], keys[carry[0]])[0]), (0, first)
+    )
+    return progress, taken
+
+
+def _first(world: World, policy: Policy, course: Course, start: PyTree) -> tuple:
+    return start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32)
+
+
+def _stepping(world: World, policy: Policy, course: Course) -> Callable[[tuple, PRNGKeyArray], tuple[tuple, tuple]]:
+    """One step of an episode, for `scan`. The carry is the state, the policy's memory, the progress, and the steps."""
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
         state, memory, progress, steps = carry
@@ -115,12 +147,7 @@ def play_from(
         following = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, world.step(state, action))
         return (following, memory, course.follow(progress, following), steps + ~over), (following, action, memory)
 
-    first = (start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32))
-    (_, _, progress, taken), (states, actions, memories) = jax.lax.scan(
-        step, first, jax.random.split(key, steps or world.max_steps * course.stages)
-    )
-    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
-    return Play(states, actions, course.success(progress), taken, memories, progress)
+    return step
 
 
 def course_of(goal: Goal) -> Course:
@@ -275,9 +302,11 @@ def endings(
     """Success, steps, and whether a plan was violated, of an episode for every task and key, all at once."""
 
     def ending(table: Any, guide: Any, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
-        episode = attempt(world, make_policy, table, guide, key)
-        violated = episode.progress.violated if isinstance(episode.progress, Progress) else jnp.zeros((), bool)
-        return episode.success, episode.steps, violated
+        aim = aim_of(world, table)
+        progress, steps = play_out(world, make_policy(world, guide), aim, key)
+        if isinstance(aim, Course):
+            return aim.success(progress), steps, progress.violated
+        return progress, steps, jnp.zeros((), bool)
 
     each = jax.vmap(ending, (None, None, 0))
     return over_tasks(world, each, (tables, guides, keys), keys.shape[1])

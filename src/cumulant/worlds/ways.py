@@ -102,7 +102,7 @@ def lies(allowed: Bool[Array, "2 m"], along: Float[Array, "2 n"]) -> Bool[Array,
 
 def _held(table: Bool[Array, "c k m"], sprites: Float[Array, "2 n sprites"]) -> Bool[Array, "n n"]:
     """Whether a task holds for every x of the sprites with every y of theirs."""
-    allowed = table.reshape(len(table), -1, 2, table.shape[-1])  # [c, sprites, 2, m]
+    allowed = table.reshape(len(table), table.shape[1] // 2, 2, table.shape[2])  # [c, sprites, 2, m]
     bins = phi(sprites, table.shape[-1]) > 0  # [2, n, sprites, m]
     x, y = ((bins[axis] & allowed[:, None, :, axis]).any(axis=3).all(axis=2) for axis in (0, 1))  # [c, n]
     return (x[:, :, None] & y[:, None, :]).any(axis=0)
