@@ -309,13 +309,17 @@ def endings(
         return progress, steps, jnp.zeros((), bool)
 
     each = jax.vmap(ending, (None, None, 0))
-    return over_tasks(world, each, (tables, guides, keys), keys.shape[1])
+    return over_tasks(world, each, (tables, guides, keys), keys.shape[1], ends=True)
 
 
-def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:
-    """All tasks at once; or, where the world shows frames and each task plays so many copies of it, a few at a time."""
+def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int, ends: bool = False) -> PyTree:
+    """All tasks at once; or a few at a time, of so many copies each, where the world shows frames.
+
+    Where they may end early (`ends`), a processor takes a few at a time in any world: a part is as long as its longest.
+    """
     seen = jax.eval_shape(lambda key: world.observe(world.reset(key)), jax.random.key(0))
-    if seen.ndim == 1:
+    on_cpu = jax.default_backend() == "cpu"
+    if seen.ndim == 1 and not (ends and on_cpu):
         return jax.vmap(function)(*xs)
-    at_once = _FRAMES_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
+    at_once = _FRAMES_AT_ONCE["cpu" if on_cpu else "elsewhere"]
     return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, at_once // copies))

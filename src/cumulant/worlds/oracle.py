@@ -24,13 +24,11 @@ _ROUNDING = 1e-6
 _HEADINGS = ((0.0, 1.0), (0.0, -1.0), (-1.0, 0.0), (1.0, 0.0))
 
 
-def oracle_policy(
-    world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable, bounds: Bounds | None = None
-) -> Policy:
+def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -> Policy:
     """The scripted player for the task that `Task.table` describes. It commits to one clause at the start.
 
-    Of a plan, `Plan.table`, it plays the stages in turn, each within its `bounds`: it goes around what is to be avoided
-    where there is a way, and never enters it. It does not look ahead to later stages.
+    Of a plan, `Plan.table`, it plays the stages in turn, and goes around what is to be avoided where
+    there is a way; it never enters it. It does not look ahead to later stages.
 
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld()
@@ -41,13 +39,18 @@ def oracle_policy(
     >>> int(act(start, jax.random.key(0)))  # one step to the left
     2
     """
-    if isinstance(table, PlanTable):
-        holds = jax.vmap(reached, (0, None))
-        return in_stages(
-            lambda stage: oracle_policy(world, table.goal[stage], Bounds(table.avoid[stage], table.kept[stage])),
-            lambda obs: holds(table.goal, obs),
-            table.stages,
-        )
+    if not isinstance(table, PlanTable):
+        return _player(world, table)
+    holds = jax.vmap(reached, (0, None))
+    return in_stages(
+        lambda stage: _player(world, table.goal[stage], Bounds(table.avoid[stage], table.kept[stage])),
+        lambda obs: holds(table.goal, obs),
+        table.stages,
+    )
+
+
+def _player(world: Spriteworld, table: Bool[Array, "c k m"], bounds: Bounds | None = None) -> Policy:
+    """The player for one task, or for one stage of a plan within its bounds."""
     bins = table.shape[-1]
     if not can_aim(world, bins):
         raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")

@@ -20,7 +20,7 @@ _ROUNDS = 3  # of sweeps in all four directions: each lets a way turn several ti
 
 
 class Bounds(NamedTuple):
-    """What the present stage of a plan forbids, as rows of its `PlanTable`. Only an action that breaks them is wrong."""
+    """What the present stage of a plan forbids, as rows of its `PlanTable`. Only to break them is wrong."""
 
     avoid: Bool[Array, "a k m"]
     kept: Bool[Array, "q k m"]
@@ -84,14 +84,16 @@ def way_to_carry(
     """The shortest way by drags alone to where a load, which moves along, lies in the bins allowed to x and to y."""
     sprites = places(state, grid.along, load, grid.along - state.agent[:, None])
     ends = lies(allowed, sprites[:, :, 1 + load.argmax()])
-    outside, everywhere = bounds.broken_over(sprites), jnp.ones_like(ends)
-    return _first(grid, _distances(ends, outside, ~everywhere, everywhere, grid.stride), outside, moves=False)
+    outside = bounds.broken_over(sprites)
+    return _first(grid, _distances(ends, outside), outside, moves=False)
 
 
-def way_to_walk(bounds: Bounds, state: State, grid: Lattice, ends: Bool[Array, "n n"], floor: Bool[Array, "n n"]) -> Way:
+def way_to_walk(
+    bounds: Bounds, state: State, grid: Lattice, ends: Bool[Array, "n n"], floor: Bool[Array, "n n"]
+) -> Way:
     """The shortest way to an end of the lattice by moves, and by drags on free floor."""
     outside = bounds.broken_over(places(state, grid.along, jnp.zeros(len(state.objects), bool), jnp.zeros((2, 1))))
-    distance = _distances(ends, outside, jnp.ones_like(ends), floor, grid.stride)
+    distance = _distances(ends, outside, grid.stride, floor)
     return _first(grid, distance, outside, moves=True, drags=floor[tuple(grid.here)])
 
 
@@ -119,34 +121,30 @@ def _first(
 
 
 def _distances(
-    ends: Bool[Array, "n n"],
-    outside: Bool[Array, "n n"],
-    long: Bool[Array, "n n"],
-    short: Bool[Array, "n n"],
-    stride: int,
+    ends: Bool[Array, "n n"], outside: Bool[Array, "n n"], stride: int = 1, single: Bool[Array, "n n"] | None = None
 ) -> Float[Array, "n n"]:
     """Actions from every point to the nearest end, none of which leads out of the bounds.
 
-    From where it is `long`, `stride` steps of the lattice can be taken at once, or fewer up to its edge; where it is
-    `short`, one.
+    An action goes `stride` steps of the lattice, or fewer up to its edge; from some points it may go a `single` one.
     """
+    single = jnp.zeros_like(ends) if single is None else single
 
-    def sweep(distance: Array, outside: Array, long: Array, short: Array) -> Array:
+    def sweep(distance: Array, outside: Array, single: Array) -> Array:
         """Along the first axis, from the first row on."""
 
         def row(before: tuple[Array, Array], here: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
             costs = before[0] + jnp.where(before[1] & ~here[1], _FAR, 1)  # [stride, n], the last row last
-            nearest = jnp.minimum(here[0], jnp.where(here[2], costs[0], _FAR))
-            nearest = jnp.minimum(nearest, jnp.where(here[3], costs[-1], _FAR))
-            rows = (jnp.concatenate([before[0][1:], nearest[None]]), jnp.concatenate([before[1][1:], here[1][None]]))
-            return rows, nearest
+            nearest = jnp.minimum(here[0], costs[0])
+            if stride > 1:
+                nearest = jnp.minimum(nearest, jnp.where(here[2], costs[-1], _FAR))
+            return (jnp.stack([*before[0][1:], nearest]), jnp.stack([*before[1][1:], here[1]])), nearest
 
         edge = (jnp.stack([distance[0]] * stride), jnp.stack([outside[0]] * stride))
-        return jax.lax.scan(row, edge, (distance, outside, long, short))[1]
+        return jax.lax.scan(row, edge, (distance, outside, single))[1]
 
     def sweeps(_: Int[Array, ""], distance: Array) -> Array:
         for turns in range(4):
-            turned = (jnp.rot90(part, turns) for part in (distance, outside, long, short))
+            turned = (jnp.rot90(part, turns) for part in (distance, outside, single))
             distance = jnp.rot90(sweep(*turned), -turns)
         return distance
 
