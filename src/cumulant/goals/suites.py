@@ -167,8 +167,9 @@ def plans(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -
 
     `then` is nothing but stages in order. In `keep`, where objects are placed they may have to stay. In `without`, each
     stage has something to avoid that a player can always avoid: a place for an object that is not asked for, or one
-    cell for what is. In `without_agent` the agent has to avoid a third while it places objects, which is impossible
-    where an object lies there and has to be fetched.
+    cell for what is. In `without_agent` the agent has to stay out of one cell while it places objects. What is left of
+    the arena is connected, so it can walk and carry around the cell; a stage is out of reach only from where its object
+    lies in the cell, deeper than the agent can grip it from outside.
     """
     bins = checked_bins(bins)
     check_number(number)
@@ -215,7 +216,7 @@ def _avoidable(name: str, task: Task, rng: np.random.Generator) -> Task:
     sprites = [feature.of for feature in task.features[::2]]
     asked = {coordinate.rpartition("_")[0] for clause in task.conditions() for coordinate, _ in clause}
     if name == "without_agent":
-        sprite, axes = sprites[0], [rng.choice(["x", "y"])]
+        sprite, axes = sprites[0], ["x", "y"]  # a whole third would part what is left, or hide objects for good
     else:
         agent_too = asked == {sprites[0]}  # where objects are to be placed, the agent has to go wherever they lie
         sprite = rng.choice(sprites if agent_too else sprites[1:])

@@ -112,6 +112,39 @@ def play_from(
 ) -> Play:
     """An episode from a given start, of `steps` instead of the world's time limit if given."""
     course = goal if isinstance(goal, Course) else course_of(goal)
+    (_, _, progress, taken), (states, actions, memories) = jax.lax.scan(
+        _stepping(world, policy, course),
+        _first(world, policy, course, start),
+        jax.random.split(key, steps or world.max_steps * course.stages),
+    )
+    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
+    return Play(states, actions, course.success(progress), taken, memories, progress)
+
+
+def play_out(world: World, policy: Policy, goal: Goal | Course, key: PRNGKeyArray) -> tuple[PyTree, Int[Array, ""]]:
+    """The progress and the steps with which the episode of `play` ends; nothing is played after its end."""
+    world = policy.sees(world)
+    key_start, key_act = jax.random.split(key)
+    course = goal if isinstance(goal, Course) else course_of(goal)
+    step, first = _stepping(world, policy, course), _first(world, policy, course, world.reset(key_start))
+    keys = jax.random.split(key_act, world.max_steps * course.stages)
+
+    def goes_on(carry: tuple) -> Bool[Array, ""]:
+        time, (state, _, progress, steps) = carry
+        return (time < len(keys)) & ~course.over(progress, steps) & ~done_in(world, state)
+
+    _, (_, _, progress, taken) = jax.lax.while_loop(
+        goes_on, lambda carry: (carry[0] + 1, step(carry[1], keys[carry[0]])[0]), (0, first)
+    )
+    return progress, taken
+
+
+def _first(world: World, policy: Policy, course: Course, start: PyTree) -> tuple:
+    return start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32)
+
+
+def _stepping(world: World, policy: Policy, course: Course) -> Callable[[tuple, PRNGKeyArray], tuple[tuple, tuple]]:
+    """One step of an episode, for `scan`. The carry is the state, the policy's memory, the progress, and the steps."""
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
         state, memory, progress, steps = carry
@@ -120,12 +153,7 @@ def play_from(
         following = step_unless(world, over, state, action)
         return (following, memory, course.follow(progress, following), steps + ~over), (following, action, memory)
 
-    first = (start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32))
-    (_, _, progress, taken), (states, actions, memories) = jax.lax.scan(
-        step, first, jax.random.split(key, steps or world.max_steps * course.stages)
-    )
-    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
-    return Play(states, actions, course.success(progress), taken, memories, progress)
+    return step
 
 
 def course_of(goal: Goal) -> Course:
@@ -290,21 +318,28 @@ def endings(
     """Success, steps, and whether a plan was violated, of an episode for every task and key, all at once."""
 
     def ending(table: Any, guide: Any, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
-        episode = attempt(world, make_policy, table, guide, key)
-        violated = episode.progress.violated if isinstance(episode.progress, Progress) else jnp.zeros((), bool)
-        return episode.success, episode.steps, violated
+        policy = make_policy(world, guide)
+        aim = aim_of(policy.sees(world), table)
+        progress, steps = play_out(world, policy, aim, key)
+        if isinstance(aim, Course):
+            return aim.success(progress), steps, progress.violated
+        return progress, steps, jnp.zeros((), bool)
 
-    return over_episodes(world, ending, (tables, guides), keys)
+    return over_episodes(world, ending, (tables, guides), keys, ends_early=True)
 
 
 def over_episodes(
-    world: World, function: Callable[..., PyTree], xs: PyTree[Shaped[Array, "tasks ..."]], keys: Key[Array, "tasks n"]
+    world: World,
+    function: Callable[..., PyTree],
+    xs: PyTree[Shaped[Array, "tasks ..."]],
+    keys: Key[Array, "tasks n"],
+    ends_early: bool = False,
 ) -> PyTree[Shaped[Array, "tasks n ..."]]:
     """The function of each task's part of `xs` and each of its keys: all at once, or in waves if the world says so."""
     most = at_once(world)
     if most is None:
         each = jax.vmap(function, (*[None] * len(xs), 0))
-        return over_tasks(world, each, (*xs, keys), keys.shape[1])
+        return over_tasks(world, each, (*xs, keys), keys.shape[1], ends_early)
     number, waves = keys.size, -(-keys.size // most)
     size = -(-number // waves)  # the last wave is filled up: waves must come one after the other, as one loop
     which = jnp.arange(waves * size) % number
@@ -314,11 +349,17 @@ def over_episodes(
     return jax.tree.map(lambda leaf: leaf[:number].reshape(*keys.shape, *leaf.shape[1:]), results)
 
 
-def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:
-    """All tasks at once; or, where the world shows frames and each task plays so many copies of it, a few at a time."""
+def over_tasks(
+    world: World, function: Callable[..., PyTree], xs: tuple, copies: int, ends_early: bool = False
+) -> PyTree:
+    """All tasks at once; or a few at a time, of so many copies each, where the world shows frames.
+
+    Where they may end early, a processor takes a few at a time in any world: a part is as long as its longest.
+    """
     if at_once(world) is not None:  # with copies of its own, each task has the whole world to itself
         return jax.lax.map(lambda x: function(*x), xs)
-    if observation_rank(world) == 1:
+    on_cpu = jax.default_backend() == "cpu"
+    if observation_rank(world) == 1 and not (ends_early and on_cpu):
         return jax.vmap(function)(*xs)
-    frames = _FRAMES_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "elsewhere"]
+    frames = _FRAMES_AT_ONCE["cpu" if on_cpu else "elsewhere"]
     return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, frames // copies))

@@ -16,6 +16,7 @@ from cumulant.goals.plans import PlanTable
 from cumulant.goals.tasks import reached
 from cumulant.worlds.episodes import Policy, in_stages
 from cumulant.worlds.spriteworld import Spriteworld, State
+from cumulant.worlds.ways import Bounds, Lattice, barred, lattice, lies, places, way_to_carry, way_to_walk
 
 _UP, _DOWN, _LEFT, _RIGHT = range(4)
 _FAR = 1e6
@@ -26,7 +27,8 @@ _HEADINGS = ((0.0, 1.0), (0.0, -1.0), (-1.0, 0.0), (1.0, 0.0))
 def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -> Policy:
     """The scripted player for the task that `Task.table` describes. It commits to one clause at the start.
 
-    Of a plan, `Plan.table`, it plays the stages in turn, and takes no heed of what is to be avoided on the way.
+    Of a plan, `Plan.table`, it plays the stages in turn, and goes around what is to be avoided where
+    there is a way; it never enters it. It does not look ahead to later stages.
 
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld()
@@ -37,11 +39,18 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -
     >>> int(act(start, jax.random.key(0)))  # one step to the left
     2
     """
-    if isinstance(table, PlanTable):
-        holds = jax.vmap(reached, (0, None))
-        return in_stages(
-            lambda stage: oracle_policy(world, table.goal[stage]), lambda obs: holds(table.goal, obs), table.stages
-        )
+    if not isinstance(table, PlanTable):
+        return _player(world, table)
+    holds = jax.vmap(reached, (0, None))
+    return in_stages(
+        lambda stage: _player(world, table.goal[stage], Bounds(table.avoid[stage], table.kept[stage])),
+        lambda obs: holds(table.goal, obs),
+        table.stages,
+    )
+
+
+def _player(world: Spriteworld, table: Bool[Array, "c k m"], bounds: Bounds | None = None) -> Policy:
+    """The player for one task, or for one stage of a plan within its bounds."""
     bins = table.shape[-1]
     if not can_aim(world, bins):
         raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")
@@ -53,8 +62,14 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -
         state, gap = world.state_of(obs), _gap(clause, obs).reshape(-1, 2)
         open_tasks = (gap != 0).any(axis=1)
         target = jnp.argmax(open_tasks[1:] * (1 + jnp.arange(len(world.objects))))  # the lowest one not in place
-        place = _place_object(world, state, target, gap[1:][target])
-        return clause, jnp.where(open_tasks[1:].any(), place, _towards(gap[0]))
+        walls = jnp.zeros(world.num_actions, bool) if bounds is None else barred(world, bounds, state)
+        move = _place_object(world, state, target, gap[1:][target], walls)
+        placed = ~open_tasks[1:].any()
+        action = jnp.where(placed, _towards(gap[0]), move.action)
+        if bounds is not None:
+            action = _within(world, bounds, state, clause, move, placed, action)
+            action = jnp.where(walls[action], _any_other(walls, key), action)
+        return clause, action
 
     return Policy(begin, act)
 
@@ -94,20 +109,80 @@ def _towards(gap: Shaped[Array, "2"]) -> Int[Array, ""]:
     return jnp.where(jnp.abs(gap[0]) >= jnp.abs(gap[1]), horizontal, vertical)
 
 
-def _place_object(world: Spriteworld, state: State, target: Int[Array, ""], gap: Float[Array, "2"]) -> Int[Array, ""]:
+class _Placing(NamedTuple):
+    """What placing an object comes to now."""
+
+    action: Int[Array, ""]
+    target: Int[Array, ""]  # the object to take: the one to be placed, or one that lies on it
+    gap: Float[Array, "2"]  # of the object to be placed
+    clearing: Bool[Array, ""]  # whether it is one that lies on it
+
+
+def _place_object(
+    world: Spriteworld, state: State, target: Int[Array, ""], gap: Float[Array, "2"], walls: Bool[Array, " a"]
+) -> _Placing:
     """Drag the target towards its place; if it cannot be gripped, first clear away what lies on it."""
 
     def uncover(_: Any, plan: tuple[Array, Array]) -> tuple[Array, Array]:
         target, drag = plan
         buried = ~_grips(world, state, target).visible.any()
         cover = _cover(state.objects, target)
-        clearing = 4 + _clearing(world, state.objects[cover], state.objects[target], gap)
+        clearing = 4 + _clearing(world, state.objects[cover], state.objects[target], gap, walls[4:])
         return jnp.where(buried, cover, target), jnp.where(buried, clearing, drag)
 
     # What lies on it may itself be covered, and so on upwards.
-    target, drag = jax.lax.fori_loop(0, len(world.objects), uncover, (target, 4 + _towards(gap)))
-    gripped = world.topmost(state.agent, state.objects)[target]
-    return jnp.where(gripped, drag, _approach(world, state, _grips(world, state, target)))
+    taken, drag = jax.lax.fori_loop(0, len(world.objects), uncover, (target, 4 + _towards(gap)))
+    gripped = world.topmost(state.agent, state.objects)[taken]
+    action = jnp.where(gripped, drag, _approach(world, state, _grips(world, state, taken)))
+    return _Placing(action, taken, gap, taken != target)
+
+
+def _within(
+    world: Spriteworld,
+    bounds: Bounds,
+    state: State,
+    clause: Bool[Array, "k m"],
+    move: _Placing,
+    placed: Bool[Array, ""],
+    otherwise: Int[Array, ""],
+) -> Int[Array, ""]:
+    """The same wish fulfilled by a way that keeps to the bounds; without one, what the script would do otherwise."""
+    allowed = clause.reshape(-1, 2, clause.shape[-1])  # [sprites, 2, m]
+    load = jnp.arange(len(world.objects)) == move.target
+    grid = lattice(world, state.agent)
+    covers = jax.vmap(jax.vmap(lambda point: world.covers(point, state.objects)))(grid.points)  # [n, n, objects]
+    visible = covers[:, :, move.target] & ~(covers & (jnp.arange(len(load)) < move.target)).any(axis=2)
+    ends = jnp.where(placed, lies(allowed[0], grid.along), _grips_within(world, bounds, state, move, grid, visible))
+    walk = way_to_walk(bounds, state, grid, ends, ~covers.any(axis=2))
+    drag = way_to_carry(bounds, state, load, grid, allowed[1:][move.target])
+    gripped = visible[tuple(grid.here)] & ~placed
+    dragging = gripped & drag.found & ~move.clearing
+    walking = walk.found & ~(gripped & move.clearing)
+    return jnp.where(dragging, drag.action, jnp.where(walking, walk.action, otherwise))
+
+
+def _grips_within(
+    world: Spriteworld, bounds: Bounds, state: State, move: _Placing, grid: Lattice, visible: Bool[Array, "n n"]
+) -> Bool[Array, "n n"]:
+    """Where to hold the object so that both it and the agent may be where it gets to its place.
+
+    If there is no such point, any where it can be held, and once it is held none: then it is dragged as far as it goes,
+    say away from a wall, and held anew.
+    """
+    fine = world.step_size / _fine_steps(world)
+    drags = (jnp.sign(move.gap) * jnp.ceil(jnp.abs(move.gap) / fine - _ROUNDING) * fine)[:, None]
+    load = jnp.arange(len(world.objects)) == move.target
+    before = bounds.broken_over(places(state, grid.along, load, jnp.zeros((2, 1))))
+    after = bounds.broken_over(places(state, grid.along + drags, load, drags))
+    here = tuple(grid.here)
+    useful = (visible & (before[here] | ~(before | after))).at[here].set(False)
+    return jnp.where(useful.any() & ~move.clearing, useful, visible & ~visible[here])
+
+
+def _any_other(walls: Bool[Array, " a"], key: PRNGKeyArray) -> Int[Array, ""]:
+    """A random action that breaks no bounds, a move if there is one."""
+    chance = jax.random.uniform(key, walls.shape) + (jnp.arange(len(walls)) < 4)
+    return jnp.where(walls, -1, chance).argmax()
 
 
 class _Grips(NamedTuple):
@@ -162,12 +237,16 @@ def _cover(objects: Float[Array, "n 2"], target: Int[Array, ""]) -> Int[Array, "
 
 
 def _clearing(
-    world: Spriteworld, cover: Float[Array, "2"], target: Float[Array, "2"], gap: Float[Array, "2"]
+    world: Spriteworld,
+    cover: Float[Array, "2"],
+    target: Float[Array, "2"],
+    gap: Float[Array, "2"],
+    walls: Bool[Array, "4"],
 ) -> Int[Array, ""]:
     """The heading in which the cover leaves the target soonest, off the target's own way and without meeting a wall."""
     headings = jnp.array(_HEADINGS)
     distance = 2 * world.half_extent - headings @ (cover - target)
     final = cover + distance[:, None] * headings
-    blocked = ((final < 0) | (final > 1)).any(axis=1)
+    blocked = ((final < 0) | (final > 1)).any(axis=1) | walls
     in_the_way = headings @ jnp.sign(gap) > 0
     return jnp.argmin(distance + 2 * world.half_extent * in_the_way + _FAR * blocked)
