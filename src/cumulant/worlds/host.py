@@ -171,7 +171,11 @@ class HostWorld:
 
     def features_of(self, obs: Float[Array, " n"]) -> Float[Array, " k"]:
         """The features of a flat observation, in their own units."""
-        return jnp.asarray(self.measure(_unflatten(self._spec.observation_space, obs)), jnp.float32)
+        return jnp.asarray(self.measure(self.as_shown(obs)), jnp.float32)
+
+    def as_shown(self, obs: Float[Array, " n"]) -> Any:
+        """A flat observation as the environment shows it: an array, or a dictionary or tuple of them."""
+        return _unflatten(self._spec.observation_space, obs)
 
     def inputs(self, obs: Float[Array, " n"]) -> Float[Array, " n"]:
         """The whole observation as a network likes it, roughly in [-1, 1].
