@@ -5,7 +5,6 @@ python tools/fetch_own_goals.py LIBRARY [--episodes 100] [--seed 0]
 
 import argparse
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,9 +34,8 @@ def table_of(world: HostWorld, goal: Float[Array, "3"]) -> Bool[Array, "1 k grid
     return jnp.stack(rows)[None]
 
 
-@eqx.filter_jit
-def play(library: Library, keys: Key[Array, " n"], at_random: bool) -> tuple[Bool[Array, "1 n"], Array]:
-    """Success and steps of episodes with the environment's own goals."""
+def play(library: Library, keys: Key[Array, " n"], at_random: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Success and steps of episodes with the environment's own goals: [1, n] each."""
     world, host = library.seen, library.world
     assert isinstance(host, HostWorld)
 
@@ -54,7 +52,9 @@ def play(library: Library, keys: Key[Array, " n"], at_random: bool) -> tuple[Boo
         played = play_from(world, policy, reached, start, key_act)
         return played.success, played.steps
 
-    return over_episodes(world, episode, (jnp.zeros(1),), keys[None])
+    played = jax.jit(lambda keys: over_episodes(world, episode, (jnp.zeros(1),), keys))(keys[None])
+    success, steps = jax.device_get(played)
+    return success, steps
 
 
 def main() -> None:
@@ -70,8 +70,8 @@ def main() -> None:
     keys = jax.random.split(jax.random.key(given.seed), given.episodes)
     print(f"the environment's own goals, within {NEAR} m and {STEPS} steps, {given.episodes} episodes")
     for name in ("library", "random play"):
-        success, steps = play(library, keys, name == "random play")
-        found = summarise(np.asarray(success), np.asarray(steps))
+        found = summarise(*play(library, keys, name == "random play"))
+        interval = ", ".join(f"{bound:.3f}" for bound in found.ci95)
         print(
             f"{name}: {found.success:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}], {found.mean_steps or 0:.1f} steps"
         )
