@@ -72,9 +72,7 @@ def main() -> None:
     for name in ("library", "random play"):
         found = summarise(*play(library, keys, name == "random play"))
         interval = ", ".join(f"{bound:.3f}" for bound in found.ci95)
-        print(
-            f"{name}: {found.success:.3f} [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}], {found.mean_steps or 0:.1f} steps"
-        )
+        print(f"{name}: {found.success:.3f} [{interval}], {found.mean_steps or 0:.1f} steps")
 
 
 if __name__ == "__main__":
