@@ -25,11 +25,11 @@ from cumulant.features.grounding import Grounding
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
-from cumulant.goals.feature import names_of
+from cumulant.goals.feature import described, names_of, words_of_bins
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.rewards import RewardTable
-from cumulant.goals.tasks import THIRDS, Task
+from cumulant.goals.tasks import Task
 from cumulant.goals.tasks import tables_of as plain_tables_of
 from cumulant.goals.weights import weights
 from cumulant.transfer import inference, library_folders
@@ -83,12 +83,12 @@ class Library:
 
     @property
     def bin_names(self) -> tuple[tuple[str, ...], ...]:
-        """What the bins of each feature are called, [d][m]: "left", or "2/9" where there is no word."""
+        """What the bins of each feature are called, [d][m]: "left", "warm", or "2/9" where there is no word."""
         m, falling = self.config.bins, self.grounding.falling if self.grounding else ()
+        regions = {each.full_name: each.regions for each in described(self.world.feature_names)}
 
         def names(i: int, feature: str) -> tuple[str, ...]:
-            words = THIRDS.get(feature.rpartition("_")[2], ()) if m == 3 else ()
-            rising = words or tuple(f"{j + 1}/{m}" for j in range(m))
+            rising = words_of_bins(regions.get(feature, ()), m)
             return rising[::-1] if i in falling else rising
 
         return tuple(names(i, feature) for i, feature in enumerate(self.feature_names))
