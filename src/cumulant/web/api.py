@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from math import lcm
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -69,14 +70,15 @@ def world_of(player: Player) -> schemas.World:
 def parse(player: Player, request: Goal) -> schemas.Parsed:
     """How a phrase is understood."""
     aim = _aim(player, request)
+    said = str(aim.plan).split(" then ")  # together they tell the grid, so each alone says no more than it has to
     stages = [
         schemas.Stage(
-            canonical=str(stage),
+            canonical=words,
             clauses=_clauses(goal),
             avoid=_clauses(stage.avoid) if stage.avoid else [],
             weights=_rounded(weights[: 1 if request.weights else len(goal.clauses)]),
         )
-        for stage, goal, weights in zip(aim.plan.stages, aim.plan.goals, aim.weights, strict=True)
+        for words, stage, goal, weights in zip(said, aim.plan.stages, aim.plan.goals, aim.weights, strict=True)
     ]
     return schemas.Parsed(canonical=str(aim.plan), bins=aim.plan.bins, stages=stages)
 
@@ -279,7 +281,15 @@ def _violation(aim: Aim, episode: PlayedEpisode) -> str:
         return ""
     stage = episode.stages[-1]
     entered = episode.broken == "entered"
-    return f"entered {aim.plan.stages[stage].avoid}" if entered else f"lost {aim.plan.kept[stage]}"
+    what = aim.plan.stages[stage].avoid if entered else aim.plan.kept[stage]
+    return f"{episode.broken} {_simply(what)}" if what else episode.broken
+
+
+def _simply(task: Task) -> str:
+    """A task in words, on its own grid and not that of the plan that it is part of."""
+    own = lcm(*(Region(mask, task.bins).coarsest().of for clause in task.clauses for mask in clause))
+    coarse = tuple(tuple(Region(mask, task.bins).on(own).mask for mask in clause) for clause in task.clauses)
+    return str(Task(task.coordinates, coarse, own))
 
 
 def _thoughts(had: list[tuple[int, Thought]]) -> list[schemas.Thought]:

@@ -2,7 +2,7 @@
 
 Episodes are played in stretches, each with one stage of a plan in mind, and cut later where the stage was reached:
 behaviour depends on the stage's weights alone, whose clauses are padded to two sizes. A stretch is as long as the time
-limit, or one step in a world that cannot be turned back. A plain goal is a plan of one stage. Where the goal itself is
+limit, or shorter in a world that cannot be turned back. A plain goal is a plan of one stage. Where the goal itself is
 needed, it comes as one on any grid.
 """
 
@@ -29,6 +29,7 @@ from cumulant.worlds.protocol import Arena, World, at_once, done_in, render, ste
 
 MAX_STAGES = 8  # of a plan on the page: an episode is as many times as long as that of a plain goal
 _FRAME = 320  # pixels of a film
+_IN_VAIN = 8  # steps on the host, at most, beyond the end of an episode
 
 
 class Actor(NamedTuple):
@@ -70,9 +71,14 @@ class Stretch(NamedTuple):
     thoughts: Thought | None  # leading axes n and t; None where nobody weighs policies, or nobody asks
 
 
-def steps_at_once(world: World) -> int:
-    """The length of a stretch: what runs on the host cannot be turned back to where a stage was reached."""
-    return world.max_steps if at_once(world) is None else 1
+def stretch_length(world: World, in_stages: bool) -> int:
+    """How many steps to play before looking: on the host, few are to be in vain, and none if others are to follow.
+
+    What runs there cannot be turned back to where a stage of a plan was reached.
+    """
+    if at_once(world) is None:
+        return world.max_steps
+    return 1 if in_stages else min(_IN_VAIN, world.max_steps)
 
 
 @eqx.filter_jit
@@ -119,10 +125,9 @@ def look(world: World, features: Features, actor: Actor, states: PyTree) -> tupl
 
 @eqx.filter_jit
 def play_on(
-    world: World, features: Features, actor: Actor, now: Moment, thinking: bool
+    world: World, features: Features, actor: Actor, now: Moment, length: int, thinking: bool
 ) -> tuple[Stretch, PyTree, PyTree]:
     """Episodes from a moment on for a stretch, its states, [n, t + 1, ...], and what the policies then remember."""
-    length = steps_at_once(world)
 
     def step(policy: Policy, over: Bool[Array, ""], carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
         state, memory = carry

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, PyTree, Shaped, UInt, UInt8
 from cumulant.features.coordinates import resolution_of
 from cumulant.goals.clauses import MAX_CLAUSES
 from cumulant.goals.feature import described
-from cumulant.goals.plans import Plan
+from cumulant.goals.plans import Plan, Stage
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import Task
 from cumulant.goals.vocabulary import Unspeakable, vocabulary_of
@@ -146,6 +146,9 @@ class Player:
             yield partial(self.outcomes, few, 0, method)
         yield partial(self.outcomes, self._careful(few), 0, "committed")
         yield lambda: self.teach(self._elsewhere(6), 0)
+        if at_once(self.world) is not None:  # where plans are played by programs of their own
+            plan = Plan((Stage(self._elsewhere(3)), Stage(~self._elsewhere(3))))
+            yield partial(self.episode, self.aim(plan), 0, None, "committed")
         if self.draws:
             yield lambda: self.film("", self.episode(few, 0, None, "committed"))
         for method in METHODS[:2]:
@@ -178,7 +181,7 @@ class Player:
                 break
         return list(aims.values())
 
-    def aim(self, phrase: str | Task, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
+    def aim(self, phrase: str | Task | Plan, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
         """What a phrase asks for; learnt weights may take the place of a plain goal's own."""
         plan = self.library.plan(phrase)
         if len(plan.stages) > MAX_STAGES:

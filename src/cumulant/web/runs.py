@@ -106,6 +106,7 @@ def play(
 ) -> Played:
     """Episodes side by side until all are over. `actor` is who acts, given the stages that it has in mind."""
     limit, n = world.max_steps * len(course.regions.goal), len(keys)
+    length = compiled.stretch_length(world, in_stages=bool(course.felt))
     sight, memories = compiled.look(world, features, actor(np.zeros(n, int)), states)
     runs = [Run(course, limit, stage, _row(jax.device_get(sight), i)) for i in range(n)]
     parts = [Part(jax.tree.map(lambda leaf: leaf[:, None], states), 0)]
@@ -119,7 +120,7 @@ def play(
             np.array([run.steps for run in runs], np.int32),
         )
         minds = np.array([run.stage for run in runs])
-        stretch, along, memories = compiled.play_on(world, features, actor(minds), now, thinking)
+        stretch, along, memories = compiled.play_on(world, features, actor(minds), now, length, thinking)
         parts.append(Part(along, runs[0].steps))
         played = jax.device_get(stretch)
         holding = course.regions.holding(played.seen.places)
