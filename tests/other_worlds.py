@@ -54,17 +54,19 @@ def heights(obs):
 
 
 def crane(kind=Crane):
-    """The crane as a world; three of them, so that 25 episodes take several waves."""
+    """The crane as a world; four of them, so that 25 episodes take several waves."""
     return cumulant.HostWorld(kind, heights, CRANE, num_envs=4, max_steps=20)
 
 
 @cache
 def crane_library():
+    """Some seconds of free play."""
     config = cumulant.FreePlay(width=16, batch=64, num_envs=4, env_steps=2_000, replay=2_000, learning_rate=3e-3)
     return cumulant.pretrain(crane(), config, seed=0)
 
 
 @cache
 def room_library():
+    """Some seconds of free play."""
     config = replace(cumulant.PRESETS["cpu"], width=32, batch=128, env_steps=256 * 1_000, replay=50_000)
     return cumulant.pretrain(cumulant.Room(), config, seed=0)
