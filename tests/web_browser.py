@@ -40,7 +40,7 @@ def visiting(browser, address):
     yield open_page
     for context in contexts:
         context.close()
-    assert wrong == []
+    assert wrong == [], wrong
     assert [url for url in elsewhere if not url.startswith(("blob:", "data:"))] == []
 
 

@@ -33,7 +33,7 @@ export class Grid {
     this.cells = world.bin_names.map((names) => names.map(cell));
     const rows = world.features.map((feature, i) => {
       const { mark, name, arrow } = described(world, feature);
-      const head = element("th", { scope: "row" }, mark, `${name} ${arrow}`);
+      const head = element("th", { scope: "row", title: name }, mark, `${name} ${arrow}`);
       return element("tr", {}, head, ...this.cells[i].map((one) => one.cell));
     });
     table.replaceChildren(element("caption", { className: "hidden" }, caption), element("tbody", {}, ...rows));
