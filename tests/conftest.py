@@ -68,7 +68,8 @@ class Sliders:
 
 
 _LONGEST = (
-    "representation cli reproduce runs plan_episodes docs web_page trust_runs learning learnt web_api baselines "
+    "representation cli reproduce runs plan_episodes docs web_worlds web_page trust_runs learning learnt web_bars "
+    "web_api web_player baselines "
     "docstrings library trust_folders web_server theory inference trust_commands oracle gymnasium"
 ).split()
 

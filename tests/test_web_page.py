@@ -2,64 +2,35 @@
 
 import os
 import re
-import shutil
 import time
 
 import httpx
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from websockets.sync.client import connect
 
+import web_browser
 from cumulant.web import service
 from cumulant.web.seats import Seats
 from cumulant.web.server import create_app
+from web_browser import faster, solved
 from web_server import PHRASE, PLAN, ask, serving
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-expect.set_options(timeout=60_000)  # whatever comes first is compiled first
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="NO BROWSER TESTS: there is no Chromium on this machine")
+pytestmark = web_browser.NEEDED
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with web_browser.launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def visit(browser, address):
-    """Opens a page; afterwards, nothing may have gone wrong on it, and nothing come from elsewhere."""
-    contexts, wrong, elsewhere = [], [], []
-
-    def open_page(query="", **options):
-        context = browser.new_context(**({"viewport": {"width": 1180, "height": 900}} | options))
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        page.on("console", lambda message: message.type in ("error", "warning") and wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: elsewhere.append(request.url) if address not in request.url else None)
-        page.goto(f"http://{address}/{query}")
-        expect(page.locator("#clock")).not_to_have_text("step 0")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
-    assert [url for url in elsewhere if not url.startswith("blob:")] == []
-
-
-def solved(page):
-    expect(page.locator("#verdict.good")).to_have_text(re.compile("Solved in|Already so"))
-
-
-def faster(page):
-    page.locator("#speed").fill("30")
+    with web_browser.visiting(browser, address) as open_page:
+        yield open_page
 
 
 def start_in_address(page):

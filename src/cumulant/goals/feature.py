@@ -72,6 +72,20 @@ def names_of(features: Iterable[str | Feature]) -> tuple[str, ...]:
     return tuple(each.full_name if isinstance(each, Feature) else each for each in features)
 
 
+def words_of_bins(regions: tuple[str, ...], bins: int) -> tuple[str, ...]:
+    """What each of so many bins is called: as the region that it alone lies in, or by its number.
+
+    >>> words_of_bins(("left", "centre", "right"), 3), words_of_bins(("off", "on"), 3)
+    (('left', 'centre', 'right'), ('off', '2/3', 'on'))
+    """
+    inside = [
+        [b for b in range(bins) if r * bins <= b * len(regions) <= (r + 1) * bins - len(regions)]
+        for r in range(len(regions))
+    ]
+    alone = {found[0]: word for found, word in zip(inside, regions, strict=True) if len(found) == 1}
+    return tuple(alone.get(b, f"{b + 1}/{bins}") for b in range(bins))
+
+
 def _split(name: str) -> tuple[str, str]:
     thing, _, axis = name.rpartition("_")
     return (name, "") if axis.isdecimal() else (axis, thing)  # "joint_0" is no feature "0" of a joint

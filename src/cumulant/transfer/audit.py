@@ -90,13 +90,18 @@ def _audit(
 
 @eqx.filter_jit
 def psi_at(world: World, skills: Gpi, state: PyTree, action: Int[Array, ""], gamma: float) -> PsiAt:
-    """Ψ of a state and an action as learnt, as the Lemma has it, and as it comes out when every policy goes on."""
+    """Ψ of a state and an action as learnt, as the Lemma has it, and as it comes out when every policy goes on.
+
+    On the host no two policies can go on from one state: of a world there, nothing is known of what would come out.
+    """
     x = skills.features(world.observe(state))
     blocks = skills.network(x)[..., action]
     d, m = blocks.shape[:2]
     here, own = phi(x[:d], m), jnp.eye(d, dtype=bool)[:, None, :, None]
     learnt = blocks if blocks.ndim == 4 else jnp.where(own, blocks[:, :, None, :], jnp.nan)
     lemma = jnp.broadcast_to(jnp.where(own, jnp.nan, here), (d, m, d, m))
+    if at_once(world) is not None:
+        return PsiAt(learnt, lemma, jnp.full((d, m, d, m), jnp.nan))
     second = world.step(state, action)
 
     def policy(i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, "d m"]:

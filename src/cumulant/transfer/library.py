@@ -25,7 +25,7 @@ from cumulant.features.grounding import Grounding
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
-from cumulant.goals.feature import described, names_of
+from cumulant.goals.feature import described, names_of, words_of_bins
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.promises import remark
@@ -87,13 +87,12 @@ class Library:
 
     @property
     def bin_names(self) -> tuple[tuple[str, ...], ...]:
-        """What the bins of each feature are called, [d][m]: "left", or "2/9" where there is no word."""
+        """What the bins of each feature are called, [d][m]: "left", "warm", or "2/9" where there is no word."""
         m, falling = self.config.bins, self.grounding.falling if self.grounding else ()
         regions = {each.full_name: each.regions for each in described(self.world.feature_names)}
 
         def names(i: int, feature: str) -> tuple[str, ...]:
-            words = regions.get(feature, ())
-            rising = words if len(words) == m else tuple(f"{j + 1}/{m}" for j in range(m))
+            rising = words_of_bins(regions.get(feature, ()), m)
             return rising[::-1] if i in falling else rising
 
         return tuple(names(i, feature) for i, feature in enumerate(self.feature_names))

@@ -1,11 +1,16 @@
 """What can be asked of the player: typed request → typed reply. The same for HTTP and for the socket."""
 
+import base64
+import io
 from collections.abc import Callable
+from math import lcm
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from PIL import Image
 from pydantic import BaseModel
 
+from cumulant.goals.feature import Feature, described
 from cumulant.goals.phrases import say
 from cumulant.goals.regions import Region
 from cumulant.goals.tasks import Task
@@ -13,9 +18,11 @@ from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.reward_models import MODELS
 from cumulant.web import grids, schemas
-from cumulant.web.player import Aim, Player
+from cumulant.web.examples import examples_for
+from cumulant.web.player import FRAMES, Aim, Player
 from cumulant.web.player import Episode as PlayedEpisode
 from cumulant.web.schemas import Goal, Problem, TeachRequest
+from cumulant.worlds.protocol import World
 
 Read = TypeVar("Read")
 
@@ -39,33 +46,39 @@ class Offer(NamedTuple):
 
 
 def world_of(player: Player) -> schemas.World:
-    """The world, as a page draws it."""
-    world, look = player.world, player.world.drawing
-    drawn = zip(world.sprites, look.colours, look.outlines, strict=True)
+    """The world, as a page shows it."""
+    library, arena = player.library, player.arena
+    look = arena.drawing if arena else None
+    drawn = zip(arena.sprites, look.colours, look.outlines, strict=True) if arena and look else ()
     return schemas.World(
         sprites=[schemas.Sprite(name=name, colour=colour, outline=corners) for name, colour, corners in drawn],
-        features=list(player.library.feature_names),
-        bin_names=[list(names) for names in player.library.bin_names],
-        bins=player.library.config.bins,
-        actions=list(world.action_names),
-        half_extent=world.half_extent,
-        agent_radius=look.agent_radius,
-        background=look.background,
-        max_steps=world.max_steps,
+        bars=[_bar(feature) for feature in described(library.world.feature_names)],
+        draws=player.draws,
+        methods=list(player.methods),
+        examples=examples_for(library.world.feature_names),
+        features=list(library.feature_names),
+        bin_names=[list(names) for names in library.bin_names],
+        bins=library.config.bins,
+        actions=_action_names(library.world),
+        half_extent=arena.half_extent if arena else 0,
+        agent_radius=look.agent_radius if look else 0,
+        background=look.background if look else "",
+        max_steps=library.world.max_steps,
     )
 
 
 def parse(player: Player, request: Goal) -> schemas.Parsed:
     """How a phrase is understood."""
     aim = _aim(player, request)
+    said = str(aim.plan).split(" then ")  # together they tell the grid, so each alone says no more than it has to
     stages = [
         schemas.Stage(
-            canonical=str(stage),
+            canonical=words,
             clauses=_clauses(goal),
             avoid=_clauses(stage.avoid) if stage.avoid else [],
             weights=_rounded(weights[: 1 if request.weights else len(goal.clauses)]),
         )
-        for stage, goal, weights in zip(aim.plan.stages, aim.plan.goals, aim.weights, strict=True)
+        for words, stage, goal, weights in zip(said, aim.plan.stages, aim.plan.goals, aim.weights, strict=True)
     ]
     return schemas.Parsed(canonical=str(aim.plan), bins=aim.plan.bins, stages=stages)
 
@@ -87,6 +100,7 @@ def step(player: Player, request: schemas.StepRequest) -> schemas.Episode:
     """One action, as an episode of one step."""
     aim = _aim(player, request)
     _check_stage(aim, request.stage)
+    _check_action(player, request.action)
     return _told(aim, player.step(aim, _positions(player, request.positions), request.action, request.stage))
 
 
@@ -114,10 +128,20 @@ def teach(player: Player, request: TeachRequest) -> schemas.Lessons:
 
 def psi(player: Player, request: schemas.PsiRequest) -> schemas.Psi:
     """Ψ of a state and an action: learnt, by the Lemma, as played."""
-    found = player.psi(_positions(player, request.positions), request.action)
+    _check_action(player, request.action)
+    found = player.psi(_state(player, request), request.action)
     size = found.learnt.shape[0] * found.learnt.shape[1]
     learnt, lemma, played = (_with_gaps(np.asarray(each).reshape(size, size)) for each in found)
     return schemas.Psi(learnt=learnt, lemma=lemma, played=played)
+
+
+def frames(player: Player, request: schemas.EpisodeRequest) -> schemas.Frames:
+    """What an episode looks like, in a world that can be drawn."""
+    check_draws(player)
+    drawn = player.frames(play(player, request)[1], FRAMES)
+    return schemas.Frames(
+        images=[_data_url(picture) for picture in drawn.pictures], every=drawn.every, first=drawn.first
+    )
 
 
 OFFERS = {
@@ -127,6 +151,7 @@ OFFERS = {
     "evaluate": Offer(schemas.EvaluateRequest, schemas.Outcomes, evaluate, 5),
     "teach": Offer(TeachRequest, schemas.Lessons, teach, 20),
     "psi": Offer(schemas.PsiRequest, schemas.Psi, psi, 3),
+    "frames": Offer(schemas.EpisodeRequest, schemas.Frames, frames, 10),
 }
 
 
@@ -152,6 +177,17 @@ def _check_stage(aim: Aim, stage: int) -> None:
         )
 
 
+def _check_action(player: Player, action: int) -> None:
+    if action >= player.world.num_actions:
+        raise Refused(Problem(message=f"action: counted from 0, the last is {player.world.num_actions - 1}"))
+
+
+def check_draws(player: Player) -> None:
+    """Refuse to draw what cannot be drawn."""
+    if not player.draws:
+        raise Refused(Problem(message="this world cannot be drawn"))
+
+
 def _aim_for(player: Player, request: schemas.EpisodeRequest | schemas.EvaluateRequest) -> Aim:
     aim = _aim(player, request)
     try:
@@ -170,9 +206,39 @@ def _weights(player: Player, rows: list[list[float]]) -> np.ndarray:
 
 
 def _positions(player: Player, positions: list[float]) -> np.ndarray:
+    if player.arena is None:
+        raise Refused(Problem(message="positions are of sprites, and this world has none: its episodes go by seeds"))
     if len(positions) != len(player.world.feature_names):
         raise Refused(Problem(message=f"positions are {len(player.world.feature_names)} numbers"))
     return np.asarray(positions, np.float32)
+
+
+def _state(player: Player, request: schemas.PsiRequest) -> Any:
+    if request.positions is not None:
+        return player.placed(_positions(player, request.positions))
+    if request.episode is None:
+        raise Refused(Problem(message="a state is given by positions, or by an episode and a step of it"))
+    _, played = play(player, request.episode)
+    if request.step >= len(played.positions):
+        raise Refused(Problem(message=f"step: the episode has {len(played.actions)}"))
+    return played.state(request.step)
+
+
+def _bar(feature: Feature) -> schemas.Bar:
+    name = f"{feature.of} {feature.name}".strip().replace("_", " ")
+    low, high = float(feature.low), float(feature.high)
+    return schemas.Bar(name=name, low=low, high=high, unit=feature.unit, regions=list(feature.regions))
+
+
+def _action_names(world: World) -> list[str]:
+    """What a world's actions are called: as it says, or by number."""
+    return list(getattr(world, "action_names", ())) or [f"action {i}" for i in range(world.num_actions)]
+
+
+def _data_url(picture: np.ndarray) -> str:
+    data = io.BytesIO()
+    Image.fromarray(picture).save(data, "JPEG", quality=85)
+    return f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
 def _clauses(task: Task) -> list[list[schemas.Condition]]:
@@ -182,7 +248,8 @@ def _clauses(task: Task) -> list[list[schemas.Condition]]:
 def _condition(task: Task, name: str, allowed: tuple[int, ...]) -> schemas.Condition:
     i = task.names.index(name)
     said = say(task.features, i, Region(sum(1 << b for b in allowed), task.bins))
-    return schemas.Condition(sprite=said.thing, axis=task.features[i].name, allowed=list(allowed), words=said.words)
+    axis = task.features[i].name
+    return schemas.Condition(feature=i, sprite=said.thing, axis=axis, allowed=list(allowed), words=said.words)
 
 
 def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
@@ -214,7 +281,15 @@ def _violation(aim: Aim, episode: PlayedEpisode) -> str:
         return ""
     stage = episode.stages[-1]
     entered = episode.broken == "entered"
-    return f"entered {aim.plan.stages[stage].avoid}" if entered else f"lost {aim.plan.kept[stage]}"
+    what = aim.plan.stages[stage].avoid if entered else aim.plan.kept[stage]
+    return f"{episode.broken} {_simply(what)}" if what else episode.broken
+
+
+def _simply(task: Task) -> str:
+    """A task in words, on its own grid and not that of the plan that it is part of."""
+    own = lcm(*(Region(mask, task.bins).coarsest().of for clause in task.clauses for mask in clause))
+    coarse = tuple(tuple(Region(mask, task.bins).on(own).mask for mask in clause) for clause in task.clauses)
+    return str(Task(task.coordinates, coarse, own))
 
 
 def _thoughts(had: list[tuple[int, Thought]]) -> list[schemas.Thought]:

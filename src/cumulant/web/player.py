@@ -1,22 +1,26 @@
 """Goal or plan, start and seed → an episode with everything there is to show of it."""
 
+import threading
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import nullcontext
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt
+from jaxtyping import Bool, Float, Int, PyTree, Shaped, UInt, UInt8
 
 from cumulant.features.coordinates import resolution_of
 from cumulant.goals.clauses import MAX_CLAUSES
-from cumulant.goals.plans import Plan
+from cumulant.goals.feature import described
+from cumulant.goals.plans import Plan, Stage
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import Task
+from cumulant.goals.vocabulary import Unspeakable, vocabulary_of
 from cumulant.goals.weights import padded
 from cumulant.goals.words import LanguageError
-from cumulant.transfer.audit import PsiAt, psi_at
+from cumulant.transfer.audit import PsiAt
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
 from cumulant.transfer.values import doubt
@@ -24,15 +28,16 @@ from cumulant.web import compiled, grids, runs
 from cumulant.web.compiled import MAX_STAGES
 from cumulant.web.courses import Broken, Regions, Standing, Tables, as_felt, regions_of
 from cumulant.web.grids import on_any_grid
-from cumulant.web.runs import Course, Run
+from cumulant.web.runs import Course, Played
 from cumulant.worlds.episodes import PolicyMaker, random_policy
 from cumulant.worlds.films import Film, gif
-from cumulant.worlds.protocol import Arena, World
+from cumulant.worlds.protocol import Arena, World, apart, at_once
 from cumulant.worlds.shipped import oracle_of
 
 Method = Literal["committed", "plain", "oracle", "random"]
 METHODS: tuple[Method, ...] = ("committed", "plain", "oracle", "random")
 BATCH = 25  # episodes of `outcomes`
+FRAMES = 120  # of an episode, at most: of a long one, every second state, or every third, and so on
 BUDGETS = (250, 500, 1000, 2000)  # labelled steps after which the page shows what was learnt
 _CLAUSES = (8, MAX_CLAUSES)  # the sizes that goals are padded to, so that two programs serve all goals and plans
 
@@ -56,13 +61,14 @@ class Aim(NamedTuple):
 class Episode(NamedTuple):
     """One episode until its goal, its failure or the time limit: t steps, t + 1 states."""
 
-    positions: Float[np.ndarray, "states k"]
+    positions: Float[np.ndarray, "states k"]  # the world's features, as shares of their ranges
     bins: Int[np.ndarray, "states d"]  # where φ is 1
     stages: list[int]  # of the states: the current one; the number of stages where all are reached
     actions: Int[np.ndarray, " t"]
     thoughts: list[tuple[int, Thought]] | None  # one after the other, with the stage in mind; None where nobody thinks
     success: bool
     broken: Broken  # how a plan failed
+    state: Callable[[int], PyTree]  # after so many steps: [1, ...]
 
 
 class Lesson(NamedTuple):
@@ -75,8 +81,16 @@ class Lesson(NamedTuple):
     sure: float  # the probability of that
 
 
+class Frames(NamedTuple):
+    """Pictures of an episode."""
+
+    pictures: UInt8[np.ndarray, "frames size size 3"]
+    every: int  # steps from one to the next
+    first: int  # the step of the first
+
+
 class NotForThePage(ValueError):
-    """A library that the page has no use for: its world cannot be drawn, or words mean nothing to it."""
+    """A library that the page has no use for: words mean nothing to it."""
 
 
 class Player:
@@ -84,37 +98,73 @@ class Player:
 
     def __init__(self, library: Library):
         """Nothing is compiled yet: see `warm_ups`."""
-        if not isinstance(library.world, Arena):
-            raise NotForThePage(f"the page draws worlds of sprites, and a {type(library.world).__name__} is none")
         if library.why_no_words:
             raise NotForThePage(f"the page is for goals in words: {library.why_no_words}")
-        self.library, self.world = library, library.world
+        try:
+            vocabulary_of(described(library.world.feature_names))
+        except Unspeakable as error:
+            raise NotForThePage(f"the page is for goals in words: {error}") from None
+        self.library, self.world = library, apart(library.seen)
+        self.arena = library.world if isinstance(library.world, Arena) else None
         self._oracle = oracle_of(library.world)
+        # Environments on the host serve one batch of episodes at a time; all else may be computed side by side.
+        self._alone = nullcontext() if at_once(self.world) is None else threading.Lock()
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Who can play here: there may be no oracle."""
+        return tuple(method for method in METHODS if self._oracle or method != "oracle")
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether states can be drawn. An environment on the host tells only when it is asked to."""
+        if not hasattr(self.library.world, "render"):
+            return False
+        if at_once(self.world) is None:
+            return True
+        try:
+            with self._alone:
+                jax.block_until_ready(compiled.picture(self.world, compiled.begin(self.world, _seeds(0, 1))[0]))
+        except Exception:  # whatever its renderer lacks, a screen or a mode: bars need none of it
+            return False
+        return True
 
     def warm_ups(self) -> Iterator[Callable[[], Any]]:
         """What to call once so that nobody waits for a compiler later; the first is all that a first episode needs."""
-        few = self.aim(f"{self.world.objects[0]} left")
+        few = self.aim(self._elsewhere(3))
         more = ((0, 0), (0, MAX_CLAUSES - few.weights.shape[1]), (0, 0), (0, 0))
         many = few._replace(weights=np.pad(few.weights, more, constant_values=-1))
-        here, away = self.start(0), np.full(len(self.world.feature_names), 0.9, np.float32)  # nothing is reached yet
-        yield lambda: (self.episode(few, 0, away, "committed"), self.step(few, here, 0))
-        yield lambda: self.psi(here, 0)
-        yield partial(self.episode, self._careful(few), 0, away, "committed")
-        for method in METHODS[1:]:
-            yield partial(self.episode, few, 0, away, method)
-        for method in METHODS:
+        yield lambda: self.episode(few, 0, None, "committed")
+        if self.arena:
+            here = self.start(0)
+            yield lambda: (self.episode(few, 0, here, "committed"), self.step(few, here, 0))
+        yield lambda: self.psi(self.episode(few, 0, None, "committed").state(0), 0)
+        yield partial(self.episode, self._careful(few), 0, None, "committed")
+        for method in self.methods[1:]:
+            yield partial(self.episode, few, 0, None, method)
+        for method in self.methods:
             yield partial(self.outcomes, few, 0, method)
         yield partial(self.outcomes, self._careful(few), 0, "committed")
-        yield lambda: self.teach(self.library.task(f"{self.world.objects[0]} x 1/6"), 0)
-        yield lambda: self.film("", self.episode(few, 0, None, "committed"))
+        yield lambda: self.teach(self._elsewhere(6), 0)
+        if at_once(self.world) is not None:  # where plans are played by programs of their own
+            plan = Plan((Stage(self._elsewhere(3)), Stage(~self._elsewhere(3))))
+            yield partial(self.episode, self.aim(plan), 0, None, "committed")
+        if self.draws:
+            yield lambda: self.film("", self.episode(few, 0, None, "committed"))
         for method in METHODS[:2]:
-            yield partial(self.episode, many, 0, away, method)
+            yield partial(self.episode, many, 0, None, method)
             yield partial(self.outcomes, many, 0, method)
-        yield partial(self.episode, self._careful(many), 0, away, "committed")
+        yield partial(self.episode, self._careful(many), 0, None, "committed")
         yield partial(self.outcomes, self._careful(many), 0, "committed")
         for aim in self._oracles_aims():
-            yield partial(self.episode, aim, 0, away, "oracle")
+            yield partial(self.episode, aim, 0, None, "oracle")
             yield partial(self.outcomes, aim, 0, "oracle")
+
+    def _elsewhere(self, bins: int) -> Task:
+        """A goal that does not hold yet where the episode of seed 0 begins: so that something is played for it."""
+        names = self.library.world.feature_names
+        wanted = bins - 1 if self.start(0)[0] < 0.5 else 0
+        return Task.where(names, {described(names)[0].full_name: [wanted]}, bins)
 
     def _careful(self, aim: Aim) -> Aim:
         """The same goal, acted on by the program that heeds what to avoid."""
@@ -124,14 +174,14 @@ class Player:
         """A goal for each of the few grids that the oracle has a program for."""
         aims: dict[int, Aim] = {}
         for bins in range(2, MAX_BINS + 1):
-            aim = self.aim(f"{self.world.objects[0]} x 1/{bins}")
+            aim = self.aim(self._elsewhere(bins))
             try:
                 aims.setdefault(self.guides("oracle", aim)[0].shape[-1], aim)
             except ValueError:  # too fine for it, or there is none
                 break
         return list(aims.values())
 
-    def aim(self, phrase: str, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
+    def aim(self, phrase: str | Task | Plan, w: Float[np.ndarray, "c d m"] | None = None) -> Aim:
         """What a phrase asks for; learnt weights may take the place of a plain goal's own."""
         plan = self.library.plan(phrase)
         if len(plan.stages) > MAX_STAGES:
@@ -156,15 +206,16 @@ class Player:
 
     def start(self, seed: int) -> Float[np.ndarray, " k"]:
         """Where the episode of a seed begins."""
-        return np.asarray(compiled.begin(self.world, _seeds(seed, 1))[0])[0]
+        with self._alone:
+            state, _ = compiled.begin(self.world, _seeds(seed, 1))
+            return np.asarray(compiled.place(self.world, state))
 
     def episode(
         self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method, stage: int = 0
     ) -> Episode:
         """The episode of a seed, or with the seed's chance from another start, or a later stage."""
-        own, keys = compiled.begin(self.world, _seeds(seed, 1))
-        first = np.asarray(own) if start is None else start[None]
-        (run,) = self._runs(aim, method, first, keys, stage, thinking=True)
+        played = self._played(aim, method, _seeds(seed, 1), start, stage, thinking=True)
+        (run,) = played.runs
         thinks = method in ("committed", "plain")
         return Episode(
             np.concatenate(run.places),
@@ -174,13 +225,14 @@ class Player:
             run.thoughts if thinks else None,
             run.success,
             run.broken,
+            played.state,
         )
 
     def step(self, aim: Aim, position: Float[np.ndarray, " k"], action: int, stage: int = 0) -> Episode:
         """One action of somebody else's in a stage of a plan: an episode of one step."""
-        taken = compiled.step_once(self.world, self.library.features, jnp.asarray(position), jnp.int32(action))
-        following, seen = jax.device_get(taken)
-        positions = np.stack([position, following])
+        here = self.placed(position)
+        seen = jax.device_get(compiled.step_once(self.world, self.library.features, here, jnp.int32(action)))
+        positions = np.stack([position, seen.places[1]])
         holding = aim.regions.holding(positions)
         before = Standing(stage, bool(holding.avoid[0, stage]))
         after = aim.regions.follow(before, holding.at(1))
@@ -188,33 +240,44 @@ class Player:
         stages = [before.stage, after.stage]
         return Episode(
             positions,
-            grids.bin_index(seen, self.library.config.bins),
+            grids.bin_index(seen.features, self.library.config.bins),
             stages,
             np.array([action]),
             None,
             success,
             after.broken,
+            lambda t: self.placed(positions[t]),
         )
+
+    def placed(self, position: Float[np.ndarray, " k"]) -> PyTree:
+        """The state of a world of sprites at a position: [1, ...]."""
+        assert self.arena is not None  # as the API makes sure
+        return compiled.placed(self.arena, position[None])
 
     def outcomes(self, aim: Aim, seed: int, method: Method) -> tuple[list[bool], list[int]]:
         """Success and steps of the episodes of BATCH seeds from `seed` on."""
-        places, keys = compiled.begin(self.world, _seeds(seed, BATCH))
-        played = self._runs(aim, method, np.asarray(places), keys)
-        return [run.success for run in played], [run.steps for run in played]
+        waves = -(-BATCH // (at_once(self.world) or BATCH))
+        size = -(-BATCH // waves)
+        played = [self._played(aim, method, _seeds((seed + i * size) % 2**32, size)) for i in range(waves)]
+        runs = [run for wave in played for run in wave.runs][:BATCH]
+        return [run.success for run in runs], [run.steps for run in runs]
 
-    def _runs(
+    def _played(
         self,
         aim: Aim,
         method: Method,
-        places: Float[np.ndarray, "n k"],
-        keys: Key[Array, " n"],
+        seeds: UInt[np.ndarray, " n"],
+        start: Float[np.ndarray, " k"] | None = None,
         stage: int = 0,
         thinking: bool = False,
-    ) -> list[Run]:
+    ) -> Played:
         guides = self.guides(method, aim)
         course = Course(aim.regions, *self._view(method, aim))
         features, actor = self.library.features, partial(self.actor, method, guides)
-        return runs.play(self.world, features, actor, course, places, keys, stage, thinking)
+        with self._alone:
+            states, keys = compiled.begin(self.world, seeds)
+            first = states if start is None else self.placed(start)
+            return runs.play(self.world, features, actor, course, first, keys, stage, thinking)
 
     def _view(self, method: Method, aim: Aim) -> tuple[Tables, float]:
         """In what terms a player sees that a stage is reached, and how far off it may be."""
@@ -230,27 +293,33 @@ class Player:
         """Weights from reward alone: 1 where the goal holds. What the words say is not told."""
         bins = self.library.config.bins
         key = jax.random.fold_in(jax.random.key(seed), 0)  # as `cumulant solve --reward` learns
-        taught = compiled.teach(self.world, self.library.gpi(), on_any_grid(task), key, bins, BUDGETS)
-        labelled, beliefs = jax.device_get(taught)
+        with self._alone:
+            taught = compiled.teach(self.world, self.library.gpi(), on_any_grid(task), key, bins, BUDGETS)
+            labelled, beliefs = jax.device_get(taught)
         return [
             Lesson(steps, int(labelled.reward[:steps].sum()), w, int(boxes), float(sure))
             for steps, w, boxes, sure in zip(BUDGETS, *beliefs[:3], strict=True)
         ]
 
-    def psi(self, position: Float[np.ndarray, " k"], action: int) -> PsiAt:
-        """Ψ as learnt, as the Lemma has it, and as it comes out when every policy is played from here."""
-        gamma = self.library.config.gamma
-        state = self.world.state_of(jnp.asarray(position))
-        return jax.device_get(psi_at(self.world, self.library.gpi(), state, jnp.int32(action), gamma))
+    def psi(self, state: PyTree, action: int) -> PsiAt:
+        """Ψ as learnt, as the Lemma has it, and as it comes out when every policy is played from a state [1, ...]."""
+        gpi, gamma = self.library.gpi(), self.library.config.gamma
+        return jax.device_get(compiled.psi(self.world, gpi, state, jnp.int32(action), gamma))
+
+    def frames(self, episode: Episode, most: int) -> Frames:
+        """What an episode looked like: of a long one, every second state, or every third, and so on."""
+        last = len(episode.positions) - 1
+        every = -(-(last + 1) // most)
+        shown = range(last % every, last + 1, every)  # the last one is among them
+        states = (self.placed(episode.positions[t]) if self.arena else episode.state(t) for t in shown)
+        return Frames(
+            np.stack([np.asarray(compiled.picture(self.world, state)) for state in states]), every, shown.start
+        )
 
     def film(self, caption: str, episode: Episode) -> bytes:
-        """An episode as a GIF; of a long one, every second state, or every third, and so on."""
-        most = self.world.max_steps + 1
-        every = -(-len(episode.positions) // most)
-        shown = episode.positions[::-every][::-1]  # the last one is among them
-        padded = np.pad(shown, ((0, most - len(shown)), (0, 0)), mode="edge")
-        frames = np.asarray(compiled.frames_of(self.world, jnp.asarray(padded)))[: len(shown)]
-        return gif([Film(caption, frames, episode.success, every, (len(episode.positions) - 1) % every)])
+        """An episode as a GIF, of as many frames as an episode of a plain goal may have states."""
+        frames = self.frames(episode, self.world.max_steps + 1)
+        return gif([Film(caption, frames.pictures, episode.success, frames.every, frames.first)])
 
     def guides(self, method: Method, aim: Aim) -> Guides:
         """What a player goes by, stage by stage. ValueError where there is no oracle, or a goal is too fine for it."""

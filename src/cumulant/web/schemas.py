@@ -11,10 +11,13 @@ from cumulant.web.player import Method
 Seed = Annotated[
     int, Field(strict=True, ge=0, lt=2**32, description="The same seed gives the same episode, here as everywhere.")
 ]
-Action = Annotated[int, Field(strict=True, ge=0, le=7)]
+Action = Annotated[int, Field(strict=True, ge=0, lt=2**31, description="One of the world's, counted from 0.")]
 Positions = Annotated[
     list[Annotated[float, Field(strict=True, ge=0, le=1)]],
-    Field(max_length=20, description="agent x, agent y, then each object's: the arena is [0, 1]², y upwards."),
+    Field(
+        max_length=20,
+        description="In a world of sprites: agent x, agent y, then each object's. The arena is [0, 1]², y upwards.",
+    ),
 ]
 # No length of its own: the language says how much it reads, and the guard how long a request may be.
 Phrase = Annotated[str, Field(examples=["square top left and circle right", "square left then agent top"])]
@@ -39,7 +42,7 @@ class Goal(Message):
 
 
 class EpisodeRequest(Goal):
-    """Which episode: a goal, a seed, perhaps a start of one's own or a later stage, and who acts."""
+    """Which episode: a goal, a seed, perhaps a later stage or, with sprites, a start of one's own, and who acts."""
 
     seed: Seed = 0
     start: Positions | None = None
@@ -55,7 +58,7 @@ class EvaluateRequest(Goal):
 
 
 class StepRequest(Goal):
-    """One action of a person's: up, down, left, right, and the same four as drags."""
+    """One action of a person's, among sprites: up, down, left, right, and the same four as drags."""
 
     positions: Positions
     action: Action
@@ -70,16 +73,19 @@ class TeachRequest(Message):
 
 
 class PsiRequest(Message):
-    """A state and an action."""
+    """A state and an action. The state is that of sprites at `positions`, or the one after a `step` of an episode."""
 
-    positions: Positions
+    positions: Positions | None = None
+    episode: EpisodeRequest | None = None
+    step: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
     action: Action
 
 
 class Condition(Message):
     """A coordinate and the bins it may lie in."""
 
-    sprite: str
+    feature: int  # which of the world's
+    sprite: str  # or whatever thing it belongs to
     axis: str
     allowed: list[int]
     words: str
@@ -118,7 +124,7 @@ class Thought(Message):
 class Episode(Message):
     """t steps, from t + 1 states. Bit i of `met` says of each clause of the stage whether its condition i holds."""
 
-    positions: list[list[float]]  # [t + 1, k]
+    positions: list[list[float]]  # [t + 1, k]: the world's features, as shares of their ranges
     bins: list[list[int]]  # [t + 1, d]: where φ is 1
     stages: list[int]  # [t + 1]: the current one; the number of stages where all are reached
     met: list[list[int]]  # [t + 1, clauses of the current stage, or of the last]
@@ -151,8 +157,19 @@ class Lessons(Message):
     lessons: list[Lesson]
 
 
+class Frames(Message):
+    """Pictures of an episode, as data URLs: of a long one, not every state's. The last is that of its last state."""
+
+    images: list[str]
+    every: int  # steps from one to the next
+    first: int  # the step of the first
+
+
 class Psi(Message):
-    """Ψ [d·m policies, d·m cumulants], scaled by 1 - γ; null where nothing is learnt, or where the Lemma is silent."""
+    """Ψ [d·m policies, d·m cumulants], scaled by 1 - γ; null where nothing is learnt, or where the Lemma is silent.
+
+    What is played is null in a world on the host, of which no state can be gone on from twice.
+    """
 
     learnt: list[list[float | None]]
     lemma: list[list[float | None]]
@@ -167,15 +184,32 @@ class Sprite(Message):
     outline: list[list[float]]  # [corners, 2]
 
 
+class Bar(Message):
+    """A feature of the world: how to name it in a phrase, its range and unit, and the names of its regions."""
+
+    name: str
+    low: float
+    high: float
+    unit: str
+    regions: list[str]
+
+
 class World(Message):
-    """What a page needs to know once. Sprites stand in the order of positions; the first object lies on top."""
+    """What a page needs to know once. Sprites stand in the order of positions; the first object lies on top.
+
+    A world without sprites is shown by its bars, and by frames if it `draws` any.
+    """
 
     sprites: list[Sprite]
+    bars: list[Bar]
+    draws: bool
+    methods: list[Method]  # who can play
+    examples: list[str]  # of goals
     features: list[str]  # those of the library: "square_x", or "latent 3" where nobody knows what it is
     bin_names: list[list[str]]  # [d, m]
     bins: int
     actions: list[str]
-    half_extent: float
+    half_extent: float  # of sprites; 0 where there are none
     agent_radius: float
     background: str
     max_steps: int

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from cumulant.web import schemas
-from cumulant.web.api import OFFERS, Offer, Refused, play, world_of
+from cumulant.web.api import OFFERS, Offer, Refused, check_draws, play, world_of
 from cumulant.web.guard import HEADERS, Guard
 from cumulant.web.player import Player
 from cumulant.web.service import Service, first_of
@@ -111,6 +111,7 @@ def _add_offers(app: FastAPI, service: Service) -> None:
         """An episode as an animation, captioned with its goal."""
         service.charge(request, _GIF_COST)
         player = service.player
+        check_draws(player)
         made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)[1]))
         return Response(made, media_type="image/gif")
 

@@ -12,6 +12,7 @@ from cumulant.web import schemas
 from cumulant.web.guard import Buckets
 from cumulant.web.player import Player
 from cumulant.web.seats import Seats
+from cumulant.worlds.failures import WorldFailed, plainly
 
 _THREADS = 2  # that compute; the event loop stays free
 _WAITING = 256  # computations at once, running or waiting
@@ -33,7 +34,9 @@ class Service:
             raise HTTPException(503, "too many are waiting: try again in a moment")
         self.waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+            return await asyncio.get_running_loop().run_in_executor(self.pool, _told_plainly, work)
+        except WorldFailed as error:  # an environment's own fault, which nobody but its author can mend
+            raise HTTPException(500, str(error)) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task and task.cancelling():
@@ -57,6 +60,11 @@ class Service:
         wait = self.buckets.of(request.client.host if request.client else "").wait(cost)
         if wait:
             raise HTTPException(429, f"too many requests: wait {wait:.1f} s", {"Retry-After": str(int(wait) + 1)})
+
+
+def _told_plainly(work: Callable[[], Any]) -> Any:
+    with plainly():
+        return work()
 
 
 def first_of(errors: Any) -> schemas.Problem:

@@ -15,8 +15,8 @@ class World(Protocol):
     """A world of pure functions. A state is any pytree; a world is hashable, so that it can be a static argument.
 
     Beside what every world has, it may have: `inputs(obs)`, what the network is to see beside the features, [n];
-    `done(state)`, whether the episode cannot go on; `render(state, size)`, an RGB frame. A world whose observation is
-    its features says so by `shows_features = True`.
+    `done(state)`, whether the episode cannot go on; `render(state, size)`, an RGB frame; `action_names`, its actions in
+    words. A world whose observation is its features says so by `shows_features = True`.
 
     >>> from dataclasses import dataclass
     >>> import jax, jax.numpy as jnp, cumulant

@@ -16,16 +16,16 @@ _FEATURES = (
     Feature("volume", high=10, words=("quiet", "soft", "loud")),
 )
 _LOW, _HIGH = ([getattr(feature, end) for feature in _FEATURES] for end in ("low", "high"))
-_CHANGES = [
-    (1, 0, 0, 0),
-    (-1, 0, 0, 0),
-    (0, 1, 0, 0),
-    (0, -1, 0, 0),
-    (0, 0, 10, 0),
-    (0, 0, -10, 0),
-    (0, 0, 0, 1),
-    (0, 0, 0, -1),
-]
+_SWITCHES = {
+    "warmer": (1, 0, 0, 0),
+    "colder": (-1, 0, 0, 0),
+    "lamp on": (0, 1, 0, 0),
+    "lamp off": (0, -1, 0, 0),
+    "blind up": (0, 0, 10, 0),
+    "blind down": (0, 0, -10, 0),
+    "louder": (0, 0, 0, 1),
+    "quieter": (0, 0, 0, -1),
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Room:
     """
 
     max_steps: int = 60
-    num_actions: ClassVar[int] = len(_CHANGES)
+    num_actions: ClassVar[int] = len(_SWITCHES)
+    action_names: ClassVar[tuple[str, ...]] = tuple(_SWITCHES)
     feature_names: ClassVar[tuple[Feature, ...]] = _FEATURES
 
     def reset(self, key: PRNGKeyArray) -> Float[Array, "4"]:
@@ -49,7 +50,7 @@ class Room:
 
     def step(self, state: Float[Array, "4"], action: Int[Array, ""]) -> Float[Array, "4"]:
         """One switch."""
-        return jnp.clip(state + jnp.array(_CHANGES, float)[action], jnp.array(_LOW), jnp.array(_HIGH))
+        return jnp.clip(state + jnp.array(list(_SWITCHES.values()), float)[action], jnp.array(_LOW), jnp.array(_HIGH))
 
     def observe(self, state: Float[Array, "4"]) -> Float[Array, "4"]:
         """All there is."""

@@ -26,7 +26,7 @@ export function onNews(listener) {
   tell = listener;
 }
 
-/** Ask for one of the API's offers: parse, episode, step, evaluate, teach, psi. */
+/** Ask for one of the API's offers: parse, episode, step, evaluate, teach, psi, frames. */
 export async function call(kind, request) {
   const open = await connected();
   const id = ++lastId;

@@ -1,10 +1,9 @@
-// The same start and goal for four players side by side, then their success over many starts as it accumulates.
+// The same start and goal for several players side by side, then their success over many starts as it accumulates.
 
 import { call } from "./api.js";
-import { draw } from "./arena.js";
 import { element } from "./mind.js";
 import { Player } from "./player.js";
-import { wishOf } from "./stages.js";
+import { smallView } from "./view.js";
 
 const METHODS = {
   committed: "Committed GPI",
@@ -18,7 +17,9 @@ export class Compare {
   constructor(world, box) {
     this.world = world;
     this.run = 0; // a newer run makes the older ones stop
-    this.panels = Object.fromEntries(Object.keys(METHODS).map((name) => [name, panel(name)]));
+    this.methods = Object.keys(METHODS).filter((method) => world.methods.includes(method));
+    this.panels = Object.fromEntries(this.methods.map((name) => [name, panel(world, name)]));
+    box.style.setProperty("--players", this.methods.length);
     box.replaceChildren(...Object.values(this.panels).map((one) => one.figure));
     new ResizeObserver(() => this.redraw()).observe(box); // a hidden tab has no size to draw in
   }
@@ -29,11 +30,11 @@ export class Compare {
   }
 
   /** Another goal or start: nothing is known of it yet. */
-  reset(positions, goal) {
+  reset({ positions, met }, goal) {
     this.stop();
     this.goal = goal;
     Object.values(this.panels).forEach((one) => {
-      [one.shown, one.stage] = [positions, 0];
+      [one.shown, one.stage, one.met] = [positions[0], 0, met[0]];
       [one.verdict.textContent, one.bar.value, one.note.textContent] = ["", 0, "not played yet"];
     });
     this.redraw();
@@ -41,18 +42,18 @@ export class Compare {
 
   redraw() {
     for (const one of Object.values(this.panels)) {
-      if (one.shown) draw(one.canvas, this.world, one.shown, wishOf(this.goal, one.stage));
+      if (one.shown) one.view.show(one.shown, this.goal, one.stage, undefined, one.met);
     }
   }
 
   async start(request, speed) {
     this.stop();
     const run = this.run;
-    await Promise.all(Object.keys(METHODS).map((method) => this.watch({ ...request, method }, speed, run)));
+    await Promise.all(this.methods.map((method) => this.watch({ ...request, method }, speed, run)));
     const { phrase, weights, seed } = request;
-    const tally = Object.fromEntries(Object.keys(METHODS).map((method) => [method, { solved: 0, steps: 0, played: 0 }]));
+    const tally = Object.fromEntries(this.methods.map((method) => [method, { solved: 0, steps: 0, played: 0 }]));
     for (let done = 0; done < EPISODES; ) {
-      const rest = Object.keys(METHODS).filter((method) => !this.panels[method].refused);
+      const rest = this.methods.filter((method) => !this.panels[method].refused);
       const results = await Promise.all(rest.map(async (method) => {
         return [method, await call("evaluate", { phrase, weights, seed: (seed + done) % 2 ** 32, method })];
       }));
@@ -71,7 +72,7 @@ export class Compare {
       const episode = await call("episode", request);
       if (run !== this.run) return;
       const show = (positions, t) => {
-        [one.shown, one.stage] = [positions, episode.stages[t]];
+        [one.shown, one.stage, one.met] = [positions, episode.stages[t], episode.met[t]];
         this.redraw();
       };
       one.player = new Player(show, (player) => {
@@ -101,12 +102,12 @@ export class Compare {
   }
 }
 
-function panel(method) {
-  const canvas = element("canvas", { role: "img", ariaLabel: `${METHODS[method]} playing` });
+function panel(world, method) {
+  const view = smallView(world, `${METHODS[method]} playing`);
   const verdict = element("span", {}, "");
   const note = element("span", { className: "note" }, "not played yet");
   const bar = element("meter", { min: 0, max: 1, value: 0, ariaLabel: `Success of ${METHODS[method]}` });
   const name = element("strong", {}, METHODS[method]);
   const caption = element("figcaption", {}, name, verdict, bar, note);
-  return { canvas, verdict, note, bar, figure: element("figure", {}, canvas, caption) };
+  return { view, verdict, note, bar, figure: element("figure", {}, view.element, caption) };
 }

@@ -1,41 +1,56 @@
 // Ties the page together: what is asked, the episode that answers it, and the views of both.
 
 import { call, fetchGif, fetchWorld, onNews } from "./api.js";
-import { draw } from "./arena.js";
+import { Bars, regionOf, told } from "./bars.js";
 import { Compare } from "./compare.js";
+import { Film } from "./film.js";
 import { dragging, playing } from "./hands.js";
 import * as link from "./link.js";
 import { described, element, Grid, showClauses } from "./mind.js";
 import { Player } from "./player.js";
 import { problem } from "./problem.js";
 import { PsiView } from "./psi.js";
-import { showStages, wishOf } from "./stages.js";
+import { showStages } from "./stages.js";
 import { tabs } from "./tabs.js";
-import { Teach } from "./teach.js";
+import { Bands, Painting, Teach } from "./teach.js";
+import { arenaView, barsView } from "./view.js";
 
-const EXAMPLES = [
-  "square top left and circle right",
-  "get the circle to the middle",
-  "agent left or square bottom",
-  "not (square left or circle top)",
-  "keep square left then agent right without agent middle centre",
-];
 const $ = (id) => document.getElementById(id);
 const world = await fetchWorld().catch((error) => {
   problem($("problem"), error);
   throw error;
 });
+const sprites = world.sprites.length > 0; // else there are bars, and frames if the world draws any
+dress();
 const asked = link.read(); // phrase, seed, start, stage, weights: all that an episode depends on
+if (!sprites) asked.start = null; // only sprites can be put somewhere
 let goal = { stages: [{ clauses: [], avoid: [], weights: [] }], bins: world.bins };
 let episode = null;
 let steps = 0; // a person's own, since taking over
 let latest = 0; // a newer question makes older answers void
 
-const grid = new Grid($("grid"), world, "Every policy: whether its sprite is there, whether it is wanted, its value");
+const whose = sprites ? "sprite" : "feature";
+const grid = new Grid($("grid"), world, `Every policy: whether its ${whose} is there, whether it is wanted, its value`);
+const view = sprites ? arenaView(world, $("arena")) : barsView(world, new Bars(world, world.draws ? "beside" : ""));
+const film = !sprites && world.draws ? new Film($("arena")) : null;
+if (!sprites) $("bars").append(view.element);
 const player = new Player(show, changed);
 const compare = new Compare(world, $("players"));
-const teach = new Teach(world, { sprites: $("taught-sprite"), paint: $("paint"), lesson: $("lesson"), table: $("learnt") });
+const region = sprites ? new Painting(world, { sprites: $("taught-sprite"), paint: $("paint") }) : new Bands(world, $("bands"));
+const teach = new Teach(world, region, { lesson: $("lesson"), table: $("learnt") });
 const psi = new PsiView(world, { maps: $("maps"), action: $("psi-action"), note: $("psi-note") });
+
+/** Show what makes sense in this world, and hide the rest. */
+function dress() {
+  document.querySelectorAll("[data-for]").forEach((one) => (one.hidden = (one.dataset.for === "sprites") !== sprites));
+  $("gif").hidden = !world.draws;
+  $("count").textContent = { 2: "two", 3: "three" }[world.methods.length] ?? "four";
+  $("phrase").placeholder = world.examples[0] ?? "";
+  if (sprites) return;
+  $("arena").hidden = !world.draws;
+  $("arena").role = "img";
+  ["tabindex", "aria-describedby"].forEach((name) => $("arena").removeAttribute(name));
+}
 
 /** Ask for the episode, and play it. */
 async function act() {
@@ -50,15 +65,16 @@ async function act() {
   }
   problem($("problem"), null);
   link.write(asked);
-  compare.reset(episode.positions[0], goal);
+  compare.reset(episode, goal);
   $("hand").hidden = true;
   player.load(episode.positions, !matchMedia("(prefers-reduced-motion: reduce)").matches);
+  film?.load(asked);
 }
 
-/** A new goal, from where the sprites are now. */
+/** A new goal, from where the sprites are now; in a world without any, from the same start. */
 function ask(phrase, weights = null) {
   $("phrase").value = phrase;
-  if (episode && player.t > 0) asked.start = player.positions;
+  if (sprites && episode && player.t > 0) asked.start = player.positions;
   Object.assign(asked, { phrase, weights, stage: 0 });
   return act();
 }
@@ -103,7 +119,8 @@ function stageAt(t) {
 }
 
 function show(positions, t) {
-  draw($("arena"), world, positions, wishOf(goal, stageAt(t), pursued(thought(t), t)));
+  view.show(positions, goal, episode.stages[t], pursued(thought(t), t), episode.met[t]);
+  film?.show(t);
 }
 
 /** The clause that is in mind, if the agent has the current stage in mind. */
@@ -127,8 +144,8 @@ function changed({ t, last, ended, playing }) {
   grid.show({ bins: episode.bins[t], weights: weights[mind?.clause ?? 0], thought: now });
   $("following").replaceChildren(...following(now, t));
   verdict(ended);
-  $("arena").ariaLabel = `World: ${world.sprites.map((sprite, i) => `${sprite.name} ${whereabouts(i, t)}`).join(", ")}`;
-  if (!$("psi").hidden) psi.show(player.positions);
+  $("arena").ariaLabel = `World: ${whereabouts(t).join(", ")}`;
+  if (!$("psi").hidden) psi.show(state());
 }
 
 function following(mind, t) {
@@ -148,11 +165,17 @@ function verdict(ended) {
   $("verdict").className = `verdict ${success ? "good" : steps && !violation ? "" : "bad"}`;
 }
 
-function whereabouts(sprite, t) {
-  return [1, 0].map((axis) => {
-    const third = Math.min(2, Math.floor(3 * episode.positions[t][2 * sprite + axis]));
-    return [["left", "centre", "right"], ["bottom", "middle", "top"]][axis][third];
-  }).join(" ");
+/** Where everything is, in words. */
+function whereabouts(t) {
+  const shares = episode.positions[t];
+  if (!sprites) return world.bars.map((bar, i) => `${bar.name} ${told(bar, shares[i])}`);
+  const region = (i) => regionOf(world.bars[i], shares[i]);
+  return world.sprites.map(({ name }, i) => `${name} ${region(2 * i + 1)} ${region(2 * i)}`);
+}
+
+/** The state that is shown, as the server knows it: by where sprites are, or as a step of the episode. */
+function state() {
+  return sprites ? { positions: player.positions } : { episode: asked, step: player.t };
 }
 
 async function saveGif() {
@@ -172,7 +195,7 @@ async function share() {
 }
 
 async function learn() {
-  if (!teach.phrase) return void ($("lesson").textContent = "Paint a region first.");
+  if (!teach.phrase) return void ($("lesson").textContent = region.hint);
   $("learn").disabled = true;
   try {
     const weights = await teach.learn(asked.seed);
@@ -190,7 +213,7 @@ $("goal").addEventListener("submit", (event) => {
   event.preventDefault();
   ask($("phrase").value);
 });
-$("examples").append(...EXAMPLES.map((phrase) => {
+$("examples").append(...world.examples.map((phrase) => {
   return element("button", { type: "button", onclick: () => ask(phrase) }, phrase);
 }));
 $("play").onclick = () => (player.playing ? player.pause() : player.play());
@@ -212,20 +235,22 @@ $("hand").onclick = hand;
 $("learn").onclick = learn;
 $("wipe").onclick = () => teach.clear();
 $("run-compare").onclick = () => compare.start(asked, player.speed);
-$("psi-action").onchange = () => psi.show(player.positions);
-tabs(document.querySelector("[role=tablist]"), () => $("psi").hidden || psi.show(player.positions));
-dragging($("arena"), world, {
-  peek: () => player.positions,
-  grab: () => (player.pause(), player.positions),
-  drop: (positions) => {
-    Object.assign(asked, { start: positions, stage: 0 });
-    act();
-  },
-});
-playing($("arena"), { act: take, hand });
+$("psi-action").onchange = () => psi.show(state());
+tabs(document.querySelector("[role=tablist]"), () => $("psi").hidden || psi.show(state()));
+if (sprites) {
+  dragging($("arena"), world, {
+    peek: () => player.positions,
+    grab: () => (player.pause(), player.positions),
+    drop: (positions) => {
+      Object.assign(asked, { start: positions, stage: 0 });
+      act();
+    },
+  });
+  playing($("arena"), { act: take, hand });
+}
 new ResizeObserver(() => episode && show(player.positions, player.t)).observe($("arena"));
 
 onNews((news) => problem($("problem"), news)); // until an answer comes
-asked.phrase ||= EXAMPLES[0];
+asked.phrase ||= world.examples[0];
 $("phrase").value = asked.phrase;
 act();

@@ -2,9 +2,14 @@
 
 /** A feature such as "square_x": its sprite's mark, if it is a sprite's, its name, and an arrow along its axis. */
 export function described(world, feature) {
-  const [name, axis] = feature.split("_");
-  const sprite = world.sprites.find((one) => one.name === name);
-  return { mark: sprite ? swatch(sprite) : "", name, arrow: { x: "↔", y: "↕" }[axis] ?? "" };
+  const [, thing, axis] = /^(.+)_([xy])$/.exec(feature) ?? [null, feature, ""];
+  const arrow = { x: "↔", y: "↕" }[axis] ?? "";
+  return { mark: swatch(world.sprites.find((one) => one.name === thing)), name: thing.replaceAll("_", " "), arrow };
+}
+
+/** Whether condition i holds, of which the bits of a number tell; there may be more of them than 32. */
+export function holds(bits, i) {
+  return Math.floor((bits ?? 0) / 2 ** i) % 2 === 1;
 }
 
 export function element(tag, properties = {}, ...children) {
@@ -13,8 +18,9 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** A coloured mark for a sprite, in its shape's colour. */
+/** A coloured mark for a sprite, in its shape's colour; nothing, where there is none. */
 export function swatch(sprite) {
+  if (!sprite) return "";
   const mark = element("span", { className: sprite.outline.length ? "swatch" : "swatch round" });
   mark.style.background = sprite.colour;
   mark.classList.toggle("eye", sprite.name === "agent");
@@ -27,7 +33,7 @@ export class Grid {
     this.cells = world.bin_names.map((names) => names.map(cell));
     const rows = world.features.map((feature, i) => {
       const { mark, name, arrow } = described(world, feature);
-      const head = element("th", { scope: "row" }, mark, `${name} ${arrow}`);
+      const head = element("th", { scope: "row", title: name }, mark, `${name} ${arrow}`);
       return element("tr", {}, head, ...this.cells[i].map((one) => one.cell));
     });
     table.replaceChildren(element("caption", { className: "hidden" }, caption), element("tbody", {}, ...rows));
@@ -60,7 +66,7 @@ function cell(name) {
 export function showClauses(box, world, clauses, met, followed) {
   const lists = clauses.map((clause, c) => {
     const items = clause.map((condition, i) => {
-      const done = Boolean(met?.[c] & (1 << i));
+      const done = holds(met?.[c], i);
       const sprite = world.sprites.find((one) => one.name === condition.sprite);
       const said = element("span", { className: "hidden" }, done ? " – reached" : " – not yet");
       return element("li", { className: done ? "done" : "" }, swatch(sprite), `${condition.sprite} ${condition.words}`, said);

@@ -14,16 +14,17 @@ export class PsiView {
     });
     action.append(...world.actions.map((name, i) => element("option", { value: i }, name)));
     this.canvases = Object.fromEntries(Object.keys(MAPS).map((name) => [name, this.map(name)]));
+    this.figures = {};
     maps.append(...Object.entries(MAPS).map(([name, title]) => {
       const caption = element("figcaption", {}, title);
-      return element("figure", {}, caption, this.axis("columns"), this.axis("rows"), this.canvases[name]);
+      return (this.figures[name] = element("figure", {}, caption, this.axis("columns"), this.axis("rows"), this.canvases[name]));
     }));
   }
 
   axis(direction) {
     const names = this.world.features.map((feature) => {
       const { mark, name, arrow } = described(this.world, feature);
-      return element("span", {}, mark, arrow || name);
+      return element("span", { title: name }, mark, (mark && arrow) || `${name} ${arrow}`.trim());
     });
     return element("div", { className: `axis ${direction}`, ariaHidden: "true" }, ...names);
   }
@@ -39,13 +40,13 @@ export class PsiView {
     return canvas;
   }
 
-  /** Show a state; while an answer is on its way, the newest wish waits. */
-  async show(positions) {
-    this.wanted = positions;
+  /** Show a state, as the server is asked for it; while an answer is on its way, the newest wish waits. */
+  async show(state) {
+    this.wanted = state;
     if (this.busy) return;
     this.busy = true;
     while (this.wanted) {
-      const request = { positions: this.wanted, action: Number(this.action.value) };
+      const request = { ...this.wanted, action: Number(this.action.value) };
       this.wanted = null;
       this.psi = await call("psi", request).catch(() => null);
       if (this.psi) Object.keys(MAPS).forEach((name) => this.paint(name));
@@ -89,6 +90,9 @@ export class PsiView {
       return (gaps.reduce((a, b) => a + b, 0) / gaps.length).toFixed(3);
     };
     if (!this.psi) return;
+    const played = this.psi.played.flat().some((value) => value !== null);
+    this.figures.played.hidden = !played;
+    if (!played) return void (this.note.textContent = "Policies cannot be played from one state: what runs on the host has no copies.");
     this.note.textContent = `Mean distance from what was played: learnt ${miss("learnt")}, the Lemma ${miss("lemma")}.`;
   }
 }

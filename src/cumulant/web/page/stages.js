@@ -26,7 +26,7 @@ export function wishOf({ stages, bins }, stage, pursued) {
 
 /** Whether a condition says no more than that what is hatched anyway is to be avoided. */
 function opposite(wish, denied, bins) {
-  const [{ sprite, axis, allowed }] = denied;
-  const same = denied.length === 1 && sprite === wish.sprite && axis === wish.axis;
+  const [{ feature, allowed }] = denied;
+  const same = denied.length === 1 && feature === wish.feature;
   return same && allowed.length + wish.allowed.length === bins; // a goal lies outside, so they share no bin
 }

@@ -1,4 +1,5 @@
-// Teach by reward: paint a region for a sprite; what is sent is the region as a phrase, of which only rewards are used.
+// Teach by reward: paint a region for a sprite, or choose bands of features. What is sent is the region as a phrase, of
+// which only rewards are used.
 
 import { call } from "./api.js";
 import { element, Grid, swatch } from "./mind.js";
@@ -8,14 +9,63 @@ const PAUSE = 450; // milliseconds between two regressions, to see w change
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 export class Teach {
-  constructor(world, { sprites, paint, lesson, table }) {
-    Object.assign(this, { world, paint, lesson });
+  /** `region` is what pays: a painting or bands, with a phrase that is empty if nothing is chosen. */
+  constructor(world, region, { lesson, table }) {
+    Object.assign(this, { region, lesson });
     this.grid = new Grid(table, world, "Weights learnt from reward");
     this.grid.show({});
-    this.buttons = [];
-    this.brush = true;
+  }
+
+  get phrase() {
+    return this.region.phrase;
+  }
+
+  clear() {
+    this.region.clear();
+  }
+
+  /** Learn w from rewards; returns it, having shown how it came about. */
+  async learn(seed) {
+    const { lessons } = await call("teach", { phrase: this.phrase, seed });
+    for (const { steps, rewarded, weights, model, sure } of lessons) {
+      const reading = rewarded ? `: a ${model}, ${Math.floor(100 * sure)} % sure` : "";
+      this.lesson.textContent = `${steps} labelled steps, ${rewarded} of them rewarded${reading}`;
+      this.grid.show({ weights, numbers: weights });
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+    return lessons.at(-1).weights;
+  }
+}
+
+/** Some regions of some features, as buttons along their bars: a feature without any may be anywhere. */
+export class Bands {
+  constructor(world, box) {
+    this.hint = "Choose a band first.";
+    this.rows = world.bars.map(({ name, regions }) => ({ name, buttons: regions.map((region) => band(name, region)) }));
+    box.append(...this.rows.map(({ name, buttons }) => {
+      const row = element("div", { className: "choices" }, ...buttons);
+      return element("div", { className: "band-row" }, element("span", { className: "name", ariaHidden: "true" }, name), row);
+    }));
+  }
+
+  get phrase() {
+    const said = this.rows.map(({ name, buttons }) => {
+      const chosen = buttons.flatMap((button, i) => (button.painted ? [i + 1] : []));
+      return chosen.length ? `${name} ${chosen.join(",")}/${buttons.length}` : "";
+    });
+    return said.filter(Boolean).join(" and ");
+  }
+
+  clear() {
+    this.rows.forEach(({ buttons }) => buttons.forEach((button) => set(button, false)));
+  }
+}
+
+/** A region of the arena for one sprite. */
+export class Painting {
+  constructor(world, { sprites, paint }) {
+    Object.assign(this, { paint, sprites, buttons: [], brush: true, hint: "Paint a region first." });
     sprites.append(...world.sprites.slice().reverse().map((sprite, i) => choice(sprite, i === world.sprites.length - 2)));
-    this.sprites = sprites;
     for (let y = CELLS - 1; y >= 0; y--) for (let x = 0; x < CELLS; x++) paint.append(this.cell(x, y));
     this.buttons[0].tabIndex = 0;
     paint.addEventListener("pointermove", (event) => this.stroke(event));
@@ -36,18 +86,6 @@ export class Teach {
 
   clear() {
     this.buttons.forEach((button) => set(button, false));
-  }
-
-  /** Learn w from rewards; returns it, having shown how it came about. */
-  async learn(seed) {
-    const { lessons } = await call("teach", { phrase: this.phrase, seed });
-    for (const { steps, rewarded, weights, model, sure } of lessons) {
-      const reading = rewarded ? `: a ${model}, ${Math.floor(100 * sure)} % sure` : "";
-      this.lesson.textContent = `${steps} labelled steps, ${rewarded} of them rewarded${reading}`;
-      this.grid.show({ weights, numbers: weights });
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    }
-    return lessons.at(-1).weights;
   }
 
   cell(x, y) {
@@ -83,6 +121,13 @@ export class Teach {
 function set(button, painted) {
   button.painted = painted;
   button.ariaPressed = String(painted);
+}
+
+function band(feature, region) {
+  const button = element("button", { type: "button", ariaLabel: `${feature} ${region}` }, region);
+  set(button, false);
+  button.addEventListener("click", () => set(button, !button.painted));
+  return button;
 }
 
 function choice(sprite, checked) {
