@@ -105,7 +105,9 @@ def _said_of(error: Exception) -> str | None:
         return "\n".join(_harmless(line) for line in str(pointed).split("\n"))
     storage = sys.modules.get("cumulant.storage")  # without which nothing was read or written
     kinds = (storage.Unreadable, storage.Unwritable) if storage else ()
-    if isinstance(error, (*kinds, BadInput, OutOfBounds, OSError)):
+    failures = sys.modules.get("cumulant.worlds.failures")
+    hosts = (failures.WorldFailed,) if failures else ()
+    if isinstance(error, (*kinds, *hosts, BadInput, OutOfBounds, OSError)):
         return _harmless(str(error))
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # NumPy's, or JAX's
         return _harmless(f"there is not enough memory: {str(error).partition(chr(10))[0] or 'ask for less'}")

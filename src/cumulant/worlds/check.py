@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from cumulant.goals.feature import Feature, described
-from cumulant.worlds.protocol import World, done_in
+from cumulant.worlds.failures import plainly
+from cumulant.worlds.protocol import World, at_once, done_in
 
 _COPIES = 64  # of the world that are played at random
 _STEPS = 200  # of each, at most
@@ -52,8 +53,9 @@ def check(world: Any) -> list[Finding]:
     if errors:
         return errors
     try:
-        errors = list(_purity(world))
-        walks = _walks(world) if not errors else None
+        with plainly():
+            errors = list(_purity(world))
+            walks = _walks(world) if not errors else None
     except Exception as error:  # whatever somebody's own world does
         return [Finding("error", "step", f"random play fails: {_first_line(error)}")]
     if walks is None:
@@ -123,8 +125,8 @@ def _described(tree: PyTree) -> str:
 def _purity(world: World) -> Iterator[Finding]:
     """Whether the same state and action always lead to the same, and the same key to the same start."""
     key, action = jax.random.key(1), jnp.int32(world.num_actions - 1)
-    state = world.reset(key)
-    if getattr(world, "on_the_host", False):  # its states are places of environments, which move on
+    state = jax.block_until_ready(world.reset(key))
+    if at_once(world) is not None:  # its states are places of environments, which move on
         return
     pairs = {"reset": (lambda: world.reset(key)), "step": (lambda: world.step(state, action))}
     for name, function in pairs.items():
@@ -143,7 +145,7 @@ def _data(leaf: Array) -> Array:
 def _walks(world: World) -> _Walks:
     """Random play from random starts."""
     steps = min(world.max_steps, _STEPS)
-    copies = min(_COPIES, getattr(world, "at_once", _COPIES))
+    copies = min(_COPIES, at_once(world) or _COPIES)
 
     @eqx.filter_jit
     def walk(key: PRNGKeyArray) -> tuple:
@@ -212,7 +214,7 @@ def tremble_of(world: World) -> tuple[float, ...]:
 
 def _actions(world: World) -> Iterator[Finding]:
     """Whether the last action does something of its own: JAX reads past the end of a table without a word."""
-    if world.num_actions < 2 or getattr(world, "on_the_host", False):
+    if world.num_actions < 2 or at_once(world) is not None:
         return
     states = jax.vmap(world.reset)(jax.random.split(jax.random.key(2), _COPIES))
     last, before = (
