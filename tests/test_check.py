@@ -10,6 +10,7 @@ import pytest
 
 from cumulant.goals.feature import Feature
 from cumulant.worlds.check import check, resolution_seen
+from cumulant.worlds.host import HostWorld
 from cumulant.worlds.room import Room
 from cumulant.worlds.spriteworld import Spriteworld
 
@@ -48,6 +49,12 @@ class Dial:
 
 def test_worlds_that_ship_have_no_faults():
     assert check(Spriteworld()) == check(Room()) == check(Dial()) == []
+
+
+def test_a_world_on_the_host_is_played_too():
+    place = Feature("x", of="cart", low=-4.8, high=4.8)
+    world = HostWorld("CartPole-v1", features=lambda obs: obs[:1], feature_names=(place,), num_envs=4)
+    assert [finding.about for finding in check(world)] == ["cart_x"]  # it falls long before it gets anywhere
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class Evaluate:
 
         key_learn, key_play = jax.random.split(key)
         w = library.learn_rewards(rewards, key_learn, self.few_shot, self.paper_few_shot)
-        return evaluate(library.world, library.gpi(committed), tasks, key_play, self.episodes, w)
+        return evaluate(library.seen, library.gpi(committed), tasks, key_play, self.episodes, w)
 
 
 def _heedless(
@@ -164,7 +164,7 @@ def _heedless(
 
     ignoring = [Plan.of(task).heedless() for group in tasks.values() for task in group]
     guides = library.guides_of(tables_of(ignoring))
-    return evaluate(library.world, library.gpi(), tasks, key, episodes, guides)
+    return evaluate(library.seen, library.gpi(), tasks, key, episodes, guides)
 
 
 def _cells(success: "Success") -> tuple[str, ...]:

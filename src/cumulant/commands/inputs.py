@@ -57,13 +57,15 @@ def world_of(objects: tuple[str, ...]) -> "Spriteworld":
 
 def library_in(path: Path | None, features: str = "", world: str = "") -> "Library":
     """The library in a folder, or the one that ships. Code is imported only if the user's own command names it."""
-    from cumulant.commands.worlds import world_named
+    from cumulant.commands.worlds import GYMNASIUM, world_named
     from cumulant.storage import Unreadable
     from cumulant.transfer.library import Library
 
     if world and path is None:
         raise BadInput("the library that ships has its own world: give --library with --world")
-    known = world_named(world) if world else None
+    known = world_named(world, features) if world else None
+    if world.startswith(GYMNASIUM):
+        features = ""  # they are the world's own
     try:
         library = Library.load(path, known, function_named(features, "features") if features else None)
     except (Unreadable, ValueError, SystemExit) as error:  # somebody's own function may do anything

@@ -21,7 +21,7 @@ from cumulant.commands.inputs import (
     world_of,
 )
 from cumulant.commands.output import print_json
-from cumulant.commands.worlds import world_named
+from cumulant.commands.worlds import GYMNASIUM, typed, world_named
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ class Pretrain:
         train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
         print(f"{self.out}: {updates:,} updates in {train}, compiled in {compiling}")
         goal = f'"{_example(library)}"' if library.knows_words else "--reward package.module:function"
-        own = f" --world {self.world}" if ":" in self.world else ""
+        own = f" {typed(self.world)}" if ":" in self.world else ""
+        if ":" in self.features and not self.features.startswith(("learnt:", "entangled:")):
+            own += f" --features {self.features}"
         print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
     def _settings_for(self, features: int) -> FreePlay:
@@ -137,7 +139,7 @@ class Pretrain:
 
         if self.objects is not None:
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
-        if self.world.startswith("gymnasium:"):
+        if self.world.startswith(GYMNASIUM):
             world = world_named(self.world, "" if self.features == "true" else self.features)
             features: Features = true_features
         else:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
 
 _OPTION = "--world"
-_GYMNASIUM = "gymnasium:"
+GYMNASIUM = "gymnasium:"
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,13 @@ def fold_world(argv: Sequence[str]) -> list[str]:
     return [*kept[:place], f"{_OPTION}={name} {json_text.dumps(given)}", *after]
 
 
+def typed(text: str) -> str:
+    """The options as they were typed, from what `fold_world` made of them."""
+    name, _, parameters = text.partition(" ")
+    given: dict[str, str] = json_text.loads(parameters) if parameters else {}
+    return " ".join([f"{_OPTION} {name}", *(f"{_OPTION}.{field} {value}" for field, value in given.items())])
+
+
 def world_named(text: str, features: str = "") -> "World":
     """The world that "room", "package.module:World" or "gymnasium:ID" names, with the parameters given for it.
 
@@ -96,8 +103,8 @@ def world_named(text: str, features: str = "") -> "World":
     try:
         if name in SHIPPED:
             return _made(name, SHIPPED[name].maker(), given)
-        if name.startswith(_GYMNASIUM):
-            return _of_gymnasium(name.removeprefix(_GYMNASIUM), features, given)
+        if name.startswith(GYMNASIUM):
+            return _of_gymnasium(name.removeprefix(GYMNASIUM), features, given)
         if ":" not in name:
             names = ", ".join(SHIPPED)
             raise BadInput(f"there is no world {name!r}: choose from {names}, or give package.module:World")
@@ -138,9 +145,9 @@ def _of_gymnasium(identifier: str, features: str, given: dict[str, str]) -> "Wor
     from cumulant.worlds.host import world_of_environment
 
     if not features:
-        raise BadInput(f"{_GYMNASIUM}{identifier} needs --features package.module:function of its observation")
+        raise BadInput(f"{GYMNASIUM}{identifier} needs --features package.module:function of its observation")
     function = function_named(features, "features")
     try:
         return world_of_environment(identifier, function, **{name: _value(text, 0) for name, text in given.items()})
     except Exception as error:  # whatever somebody's own environment does
-        raise BadInput(f"{_GYMNASIUM}{identifier}: {str(error).strip().partition(chr(10))[0]}") from None
+        raise BadInput(f"{GYMNASIUM}{identifier}: {str(error).strip().partition(chr(10))[0]}") from None

@@ -297,7 +297,8 @@ def _shown(environment: Environment) -> _Shown:
 def _make(environment: Environment, render_mode: str | None = None) -> gymnasium.Env:
     """An environment without a time limit of its own: the world has one."""
     if isinstance(environment, str):
-        return gymnasium.make(environment, render_mode=render_mode, max_episode_steps=-1, disable_env_checker=True)
+        mode = {"render_mode": render_mode} if render_mode else {}  # not every environment knows of such
+        return gymnasium.make(environment, max_episode_steps=-1, disable_env_checker=True, **mode)
     env = environment()
     for wrapper in _wrappers(env):
         if isinstance(wrapper, TimeLimit):

@@ -53,8 +53,14 @@ def describe(world: World) -> dict[str, Any]:
     if hasattr(world, "described"):  # what it is made of may be no JSON
         return {"kind": type(world).__name__, **world.described}
     parameters: dict[str, Any] = asdict(world) if is_dataclass(world) and not isinstance(world, type) else {}
-    lists = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
-    return {"kind": type(world).__name__, **lists}
+    return {"kind": type(world).__name__, **_as_json(parameters)}
+
+
+def _as_json(value: Any) -> Any:
+    """A value as it comes back from JSON: tuples as lists, in descriptions of features too."""
+    if isinstance(value, dict):
+        return {name: _as_json(each) for name, each in value.items()}
+    return [_as_json(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def restore(described: dict[str, Any]) -> World | None:
