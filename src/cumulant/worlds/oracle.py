@@ -62,14 +62,13 @@ def _player(world: Spriteworld, table: Bool[Array, "c k m"], bounds: Bounds | No
         state, gap = world.state_of(obs), _gap(clause, obs).reshape(-1, 2)
         open_tasks = (gap != 0).any(axis=1)
         target = jnp.argmax(open_tasks[1:] * (1 + jnp.arange(len(world.objects))))  # the lowest one not in place
-        walls = jnp.zeros(world.num_actions, bool) if bounds is None else barred(world, bounds, state)
-        move = _place_object(world, state, target, gap[1:][target], walls)
+        move = _place_object(world, state, target, gap[1:][target], bounds)
         placed = ~open_tasks[1:].any()
-        action = jnp.where(placed, _towards(gap[0]), move.action)
-        if bounds is not None:
-            action = _within(world, bounds, state, clause, move, placed, action)
-            action = jnp.where(walls[action], _any_other(walls, key), action)
-        return clause, action
+        if bounds is None:
+            return clause, jnp.where(placed, _towards(gap[0]), move.action)
+        walls = barred(world, bounds, state)
+        action, found = _within(world, bounds, state, clause, move, placed)
+        return clause, jnp.where(found & ~walls[action], action, _any_other(walls, key))
 
     return Policy(begin, act)
 
@@ -119,13 +118,14 @@ class _Placing(NamedTuple):
 
 
 def _place_object(
-    world: Spriteworld, state: State, target: Int[Array, ""], gap: Float[Array, "2"], walls: Bool[Array, " a"]
+    world: Spriteworld, state: State, target: Int[Array, ""], gap: Float[Array, "2"], bounds: Bounds | None
 ) -> _Placing:
     """Drag the target towards its place; if it cannot be gripped, first clear away what lies on it."""
+    walls = jnp.zeros(world.num_actions, bool) if bounds is None else barred(world, bounds, state)
 
     def uncover(_: Any, plan: tuple[Array, Array]) -> tuple[Array, Array]:
         target, drag = plan
-        buried = ~_grips(world, state, target).visible.any()
+        buried = ~_grips(world, state, target, bounds).visible.any()
         cover = _cover(state.objects, target)
         clearing = 4 + _clearing(world, state.objects[cover], state.objects[target], gap, walls[4:])
         return jnp.where(buried, cover, target), jnp.where(buried, clearing, drag)
@@ -133,7 +133,7 @@ def _place_object(
     # What lies on it may itself be covered, and so on upwards.
     taken, drag = jax.lax.fori_loop(0, len(world.objects), uncover, (target, 4 + _towards(gap)))
     gripped = world.topmost(state.agent, state.objects)[taken]
-    action = jnp.where(gripped, drag, _approach(world, state, _grips(world, state, taken)))
+    action = jnp.where(gripped, drag, _approach(world, state, _grips(world, state, taken, bounds)))
     return _Placing(action, taken, gap, taken != target)
 
 
@@ -144,9 +144,8 @@ def _within(
     clause: Bool[Array, "k m"],
     move: _Placing,
     placed: Bool[Array, ""],
-    otherwise: Int[Array, ""],
-) -> Int[Array, ""]:
-    """The same wish fulfilled by a way that keeps to the bounds; without one, what the script would do otherwise."""
+) -> tuple[Int[Array, ""], Bool[Array, ""]]:
+    """The same wish fulfilled by a way that keeps to the bounds, and whether there is any."""
     allowed = clause.reshape(-1, 2, clause.shape[-1])  # [sprites, 2, m]
     load = jnp.arange(len(world.objects)) == move.target
     grid = lattice(world, state.agent)
@@ -158,7 +157,8 @@ def _within(
     gripped = visible[tuple(grid.here)] & ~placed
     dragging = gripped & drag.found & ~move.clearing
     walking = walk.found & ~(gripped & move.clearing)
-    return jnp.where(dragging, drag.action, jnp.where(walking, walk.action, otherwise))
+    action = jnp.where(dragging, drag.action, jnp.where(walking, walk.action, move.action))
+    return action, dragging | walking | gripped
 
 
 def _grips_within(
@@ -180,7 +180,7 @@ def _grips_within(
 
 
 def _any_other(walls: Bool[Array, " a"], key: PRNGKeyArray) -> Int[Array, ""]:
-    """A random action that breaks no bounds, a move if there is one."""
+    """A random action that breaks no bounds, a move if there is one: at a wall it comes to stand on another lattice."""
     chance = jax.random.uniform(key, walls.shape) + (jnp.arange(len(walls)) < 4)
     return jnp.where(walls, -1, chance).argmax()
 
@@ -189,7 +189,7 @@ class _Grips(NamedTuple):
     """Points around an object on the agent's grid. Drags walk the fine grid; moves go `fine_steps` of it at once."""
 
     offset: Int[Array, "p 2"]  # from the agent, in steps of the fine grid
-    visible: Bool[Array, " p"]  # whether a drag there would take the object
+    visible: Bool[Array, " p"]  # whether a drag there would take the object, and the agent may be there
     by_moves: Bool[Array, "p 2"]  # whether moves alone get there, along x and along y
 
 
@@ -197,7 +197,7 @@ def _fine_steps(world: Spriteworld) -> int:
     return max(1, round(1 / world.drag_ratio))
 
 
-def _grips(world: Spriteworld, state: State, target: Int[Array, ""]) -> _Grips:
+def _grips(world: Spriteworld, state: State, target: Int[Array, ""], bounds: Bounds | None) -> _Grips:
     fine = world.step_size / _fine_steps(world)
     reach = math.ceil(world.half_extent / fine - _ROUNDING)
     near = jnp.round((state.objects[target] - state.agent) / fine).astype(jnp.int32)
@@ -206,6 +206,9 @@ def _grips(world: Spriteworld, state: State, target: Int[Array, ""]) -> _Grips:
     unclipped = state.agent + fine * offset
     points = jnp.clip(unclipped, 0, 1)
     visible = jax.vmap(lambda point: world.topmost(point, state.objects)[target])(points)
+    if bounds is not None:
+        broken = jax.vmap(lambda point: bounds.broken(world.features(state._replace(agent=point))))(points)
+        visible &= ~broken | bounds.broken(world.features(state))
     return _Grips(offset, visible, (offset % _fine_steps(world) == 0) | (points != unclipped))  # walls stop any move
 
 
