@@ -8,9 +8,10 @@ import pytest
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/index.md", "docs/worlds.md", "docs/gymnasium.md", "docs/features.md")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/worlds.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where it may write
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
