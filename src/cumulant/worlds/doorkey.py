@@ -77,10 +77,10 @@ class DoorKey:
     @property
     def feature_names(self) -> tuple[Feature, ...]:
         """The agent's column from the left and its row from the bottom, both from 1; the key; the door."""
-        place = {"low": 1, "high": self.size - 2, "values": self.size - 2}
+        last = self.size - 2
         return (
-            Feature("x", "agent", **place),
-            Feature("y", "agent", **place),
+            Feature("x", "agent", low=1, high=last, values=last),
+            Feature("y", "agent", low=1, high=last, values=last),
             Feature("key", words=("lying", "held"), values=2),
             Feature("door", words=("shut", "open"), values=2),
         )
@@ -111,14 +111,17 @@ class DoorKey:
         return jnp.stack([column, self.size - 1 - row, sight.held, sight.shut == 2]).astype(jnp.float32)
 
     def inputs(self, obs: Int[Array, "9"]) -> Float[Array, " n"]:
-        """Everything else: where it faces, what lies ahead, and how far away the key and the door are."""
+        """Everything: all places cell by cell, where it faces and what lies ahead, how far the key and the door are."""
         sight = _sight(obs)
         tiles = _tiles(self.size, sight)[..., 0]
         row, column = sight.agent + DIRECTIONS[sight.facing]
         tile = tiles[row, column]
         ahead = jnp.where(tile == Tiles.GOAL, Tiles.FLOOR, tile) == jnp.array(_AHEAD)
-        away = jnp.concatenate([sight.key - sight.agent, sight.door - sight.agent]) / (self.size - 2)
-        return jnp.concatenate([jax.nn.one_hot(sight.facing, _TURNS), ahead, away, jnp.atleast_1d(sight.shut == 0)])
+        places = jnp.stack([sight.agent, sight.key, sight.door])
+        cells = jax.nn.one_hot(places - 1, self.size - 2).ravel()
+        away = (places[1:] - places[0]).ravel() / (self.size - 2)
+        others = (jax.nn.one_hot(sight.facing, _TURNS), ahead, jnp.atleast_1d(sight.shut == 0))
+        return jnp.concatenate([cells, away, *others])
 
     def render(self, state: State, size: int) -> UInt8[Array, "size size 3"]:
         """A frame as XLand-MiniGrid draws it."""
@@ -190,7 +193,7 @@ def _tiles(size: int, sight: Sight) -> UInt8[Array, "size size 2"]:
 
 
 @cache
-def _atlas() -> UInt8[np.ndarray, "tiles turns+1 pixels pixels 3"]:
+def _atlas() -> UInt8[np.ndarray, "tiles looks pixels pixels 3"]:
     """What every tile looks like with the agent on it, turn by turn, and without."""
     colours = {Tiles.FLOOR: Colors.BLACK, Tiles.WALL: Colors.GREY, Tiles.GOAL: Colors.GREEN, Tiles.KEY: Colors.YELLOW}
     colours |= dict.fromkeys(_DOORS, Colors.YELLOW)
