@@ -94,3 +94,21 @@ def test_a_feature_without_a_range_is_refused():
         Feature("dial", low=1, high=1)
     with pytest.raises(ValueError, match="resolution"):
         replace(Feature("dial"), resolution=2.0)
+
+
+@dataclass(frozen=True)
+class Latch(Dial):
+    """A dial with a third and a fourth action that do something only once it is turned up."""
+
+    num_actions: int = 4
+
+    def reset(self, key):
+        return jnp.zeros(2)
+
+    def step(self, state, action):
+        moves = jnp.array([(0.1, 0.0), (-0.1, 0.0), (0.05, 0.0), (0.0, 0.1)])[action]
+        return jnp.clip(jnp.where((action > 1) & (state[0] < 0.1), state, state + moves), 0, 1)
+
+
+def test_actions_that_do_nothing_at_the_start_may_do_something_later():
+    assert check(Latch()) == []

@@ -104,7 +104,8 @@ def general_suite(
 ) -> dict[str, tuple[Task, ...]]:
     """Tasks that any world has: about one feature, two, or all of them; either of two; and not where it might be.
 
-    A feature with words or values of its own has as many regions, any other as many as there are bins.
+    A feature with words of its own has as many regions, one of few values as many as these, any other as many as there
+    are bins.
 
     >>> from cumulant.worlds.room import Room
     >>> for name, (task,) in general_suite(Room().feature_names, tasks_per_class=1).items():
@@ -135,19 +136,24 @@ def general_suite(
 
 def _region(coordinates: Coordinates, feature: Feature, rng: np.random.Generator, bins: int) -> Task:
     """A feature in one of its regions."""
-    regions = len(feature.words) or feature.values or bins
+    regions = _regions(feature, bins)
     return Task.where(coordinates, {feature.full_name: [int(rng.integers(regions))]}, regions)
+
+
+def _regions(feature: Feature, bins: int) -> int:
+    """Its words', or its values' where they are fewer than the bins: finer than these, nothing can be promised."""
+    return len(feature.words) or min(feature.values or bins, bins)
 
 
 def coverage(coordinates: Coordinates, number: int, seed: int = 0, bins: int = 3) -> tuple[Task, ...]:
     """Goals drawn from all (m + 1)^k of the theorem: for each coordinate one bin, or anything.
 
-    A feature with words or values of its own has as many regions: a lamp is on or off.
+    A feature with words or few values of its own has as many regions: a lamp is on or off.
     """
     bins = checked_bins(bins)
     check_number(number)
     features = described(coordinates)
-    regions = [len(feature.words) or feature.values or bins for feature in features]
+    regions = [_regions(feature, bins) for feature in features]
     most = bins if set(regions) == {bins} else np.array(regions)
     choices = np.random.default_rng(seed).integers(most + 1, size=(number, len(features)))
     return tuple(_cell(coordinates, regions, row.tolist(), bins) for row in choices)

@@ -220,7 +220,7 @@ def _actions(world: World) -> Iterator[Finding]:
     """Whether the last action does something of its own: JAX reads past the end of a table without a word."""
     if world.num_actions < 2 or at_once(world) is not None:
         return
-    states = jax.vmap(world.reset)(jax.random.split(jax.random.key(2), _COPIES))
+    states = _here_and_there(world)
     last, before = (
         jax.tree.map(_data, jax.vmap(lambda state, a=a: world.step(state, a))(states))
         for a in (jnp.int32(world.num_actions - 1), jnp.int32(world.num_actions - 2))
@@ -229,6 +229,20 @@ def _actions(world: World) -> Iterator[Finding]:
     if all(jax.tree.leaves(alike)):
         numbers = f"{world.num_actions - 2} and {world.num_actions - 1}"
         yield Finding("warning", "num_actions", f"the actions {numbers} do the same everywhere: are there so many?")
+
+
+@eqx.filter_jit
+def _here_and_there(world: World) -> PyTree:
+    """Where random play has come to: at the start, a key can be put down as little as a door opened."""
+
+    def step(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, None]:
+        return step_unless(world, done_in(world, state), state, jax.random.randint(key, (), 0, world.num_actions)), None
+
+    def walk(key: PRNGKeyArray) -> PyTree:
+        key_start, key_steps = jax.random.split(key)
+        return jax.lax.scan(step, world.reset(key_start), jax.random.split(key_steps, min(world.max_steps, _STEPS)))[0]
+
+    return jax.vmap(walk)(jax.random.split(jax.random.key(2), _COPIES))
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,9 +9,24 @@ from cumulant.worlds.oracle import can_aim, oracle_policy
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.protocol import World
 from cumulant.worlds.room import Room
+from cumulant.worlds.search import Numbered, search_policy
 from cumulant.worlds.spriteworld import Spriteworld
 
-_KINDS: dict[str, Callable[..., World]] = {kind.__name__: kind for kind in (Spriteworld, PixelSpriteworld, Room)}
+
+def _door_key() -> Callable[..., World]:
+    import xminigrid  # noqa: F401  # before anything else needs it, so that its absence is said
+
+    from cumulant.worlds.doorkey import DoorKey
+
+    return DoorKey
+
+
+_KINDS: dict[str, Callable[[], Callable[..., World]]] = {
+    "Spriteworld": lambda: Spriteworld,
+    "PixelSpriteworld": lambda: PixelSpriteworld,
+    "Room": lambda: Room,
+    "DoorKey": _door_key,
+}
 
 
 class Shipped(NamedTuple):
@@ -36,6 +51,7 @@ def _fetch(name: str) -> Callable[[], Callable[..., World]]:
 SHIPPED = {
     "spriteworld": Shipped("the paper's: an agent walks over shapes and drags them", lambda: Spriteworld),
     "room": Shipped("a heater, a lamp, a blind and music: the smallest example", lambda: Room),
+    "doorkey": Shipped("two rooms, a locked door and its key, on a grid", _door_key, "xland"),
     "fetch-reach": Shipped("a robot's hand reaches places in the air", _fetch("fetch_reach"), "robotics"),
     "fetch-push": Shipped("a robot's hand pushes a puck over a table", _fetch("fetch_push"), "robotics"),
 }
@@ -69,9 +85,17 @@ def restore(described: dict[str, Any]) -> World | None:
         name: tuple(value) if isinstance(value, list) else value for name, value in described.items()
     }
     kind = parameters.pop("kind", None)
-    if (name := _ON_THE_HOST.get(str(parameters.get("environment")))) is not None:
-        return SHIPPED[name].maker()(max_steps=parameters["max_steps"])
-    return _KINDS[kind](**parameters) if isinstance(kind, str) and kind in _KINDS else None
+    name = _ON_THE_HOST.get(str(parameters.get("environment")))
+    maker = SHIPPED[name].maker if name else _KINDS.get(str(kind))
+    if maker is None:
+        return None
+    try:
+        return maker()(max_steps=parameters.get("max_steps")) if name else maker()(**parameters)
+    except ModuleNotFoundError as error:
+        extra = next(each.extra for each in SHIPPED.values() if each.maker is maker)
+        raise ValueError(
+            f"a world of kind {name or kind} needs {error.name}: pip install 'cumulant[{extra}]'"
+        ) from None
 
 
 def oracle_of(world: World, bins: int = 1) -> tuple[World, PolicyMaker] | None:
@@ -79,6 +103,8 @@ def oracle_of(world: World, bins: int = 1) -> tuple[World, PolicyMaker] | None:
 
     Goals in `bins` bins may be too fine for it.
     """
+    if isinstance(world, Numbered):
+        return world, search_policy
     if not isinstance(world, Spriteworld) or not can_aim(world, bins):
         return None
     return world.fully_observed, oracle_policy
