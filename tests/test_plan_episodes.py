@@ -1,6 +1,7 @@
 """Plans in action: what an episode of one is, and how GPI and the oracle play it."""
 
 import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -143,6 +144,17 @@ def test_a_library_with_other_bins_than_the_plans_regions_knows_when_a_stage_is_
     guide = library.guide(plan)
     assert guide.goal.shape[-1] == 21
     assert guide.goal[0, 0, 0].tolist() == [3 <= b < 6 for b in range(21)]
+
+
+def test_edges_that_words_have_nearly_where_bins_have_theirs_are_the_same():
+    """Else GPI would stop a hair short of where it believes a stage to be reached, and not know when it is outside."""
+    library = Library.load(Path(__file__).parents[1] / "results/runs/keypoints/library-0")
+    circle_y = library.grounding.latent[5]
+    assert 0.35 < library.grounding.edges[5, 1] < 0.37  # learnt from a few frames: it should be a third
+    guide = library.guide(parse_plan("circle middle centre without circle bottom then agent left"))
+    assert guide.goal.shape[-1] == 24
+    assert guide.goal[0, 0, circle_y].tolist() == [8 <= b < 16 for b in range(24)]
+    assert guide.avoid[0, 0, circle_y].tolist() == [1, 0, 0]
 
 
 def told(capsys, *args):

@@ -43,6 +43,7 @@ from cumulant.worlds.protocol import World
 from cumulant.worlds.seen import Seen
 
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
+_ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,9 @@ class Library:
         w, avoid, exact = (
             self._by_stage(table, bins) for table, bins in ((tables.goal, m), (tables.avoid, m), (tables.goal, fine))
         )
+        if self.grounding:  # so that a stage counts as reached where GPI stops, and an edge of its bins is an edge
+            whole = jnp.repeat(w, fine // m, axis=-1)
+            exact, avoid = jnp.where(_nearly_whole(whole), whole.round(), exact), _rounded(avoid)
         most = exact.max(axis=-1, keepdims=True)  # 0 for a coordinate that may be anything, -1 for no clause
         return PlanGuide(w, avoid, (exact >= most / 2) & (most >= 0), tables.stages)
 
@@ -269,6 +273,15 @@ class Library:
         blank = eqx.filter_eval_shape(make_network, stored.config, inputs, stored.world.num_actions, jax.random.key(0))
         moved = library_folders.stored_moved(path, stored.moved, inputs.features)
         return cls(stored.world, stored.config, storage.read(path, blank), stored.features, moved, stored.tremble)
+
+
+def _nearly_whole(shares: Float[Array, "*n"]) -> Bool[Array, "*n"]:
+    """Whether a bin lies all but inside a region, or all but outside: words are learnt from a few frames."""
+    return jnp.abs(shares - shares.round()) <= _ROUGH
+
+
+def _rounded(shares: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    return jnp.where(_nearly_whole(shares), shares.round(), shares)
 
 
 def fine_bins(bins: int, regions: int, grounding: Grounding | None) -> int:
