@@ -72,9 +72,9 @@ class Pretrain:
         key_of(self.seed)
         if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-        check_size(world, self.settings, features)
+        settings = self._settings_for(world)
+        check_size(world, settings, features)
         usable_folder(self.out)
-        settings = self._settings_for(len(world.feature_names))
         stop, updates = _Interrupt(), settings.updates
         try:
             reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
@@ -106,11 +106,16 @@ class Pretrain:
             own += f" --features {self.features}"
         print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
-    def _settings_for(self, features: int) -> FreePlay:
-        """The settings, with steps and batch for so many features where they are still the preset's."""
+    def _settings_for(self, world: "World") -> FreePlay:
+        """The settings, with what suits the world's features and environments where they are still the preset's."""
+        from cumulant.worlds.protocol import at_once
+
         preset = PRESETS[self.preset]
-        grown = for_features(preset, features)
-        kept = {name for name in ("env_steps", "batch") if getattr(self.settings, name) == getattr(preset, name)}
+        grown = for_features(preset, len(world.feature_names))
+        if (most := at_once(world)) is not None:  # as many updates, each after a step of every environment
+            grown = replace(grown, num_envs=most, env_steps=most * grown.updates)
+        settings = ("env_steps", "batch", "num_envs")
+        kept = {name for name in settings if getattr(self.settings, name) == getattr(preset, name)}
         return replace(self.settings, **{name: getattr(grown, name) for name in kept})
 
     def _world_and_features(self) -> "tuple[World, Features]":
