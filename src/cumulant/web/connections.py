@@ -168,6 +168,7 @@ def server_of(app: Any) -> Server:
     config = uvicorn.Config(
         app,
         http=Connection,
+        loop="asyncio",  # whatever else is installed: `Connection` is made for its transports
         log_level="error",  # a client's bad manners are no news
         backlog=_BACKLOG,
         ws_max_size=MAX_BYTES,
