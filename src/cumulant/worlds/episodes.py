@@ -123,6 +123,9 @@ def play_from(
 
 def play_out(world: World, policy: Policy, goal: Goal | Course, key: PRNGKeyArray) -> tuple[PyTree, Int[Array, ""]]:
     """The progress and the steps with which the episode of `play` ends; nothing is played after its end."""
+    if at_once(world) is not None:  # no such loop may call the host; and there, what is over costs no step anyway
+        played = play(world, policy, goal, key)
+        return played.progress, played.steps
     world = policy.sees(world)
     key_start, key_act = jax.random.split(key)
     course = goal if isinstance(goal, Course) else course_of(goal)
