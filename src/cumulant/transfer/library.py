@@ -49,7 +49,7 @@ _READ = (1, 2)  # formats; the first is of version 0.1
 DIGITS = 4  # of how far skills move features, as config.json keeps it
 _MOVED = "moved"
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
-_ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
+ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
 
 
@@ -294,7 +294,7 @@ class Library:
 
 def _nearly_whole(shares: Float[Array, "*n"]) -> Bool[Array, "*n"]:
     """Whether a bin lies all but inside a region, or all but outside: words are learnt from a few frames."""
-    return jnp.abs(shares - shares.round()) <= _ROUGH
+    return jnp.abs(shares - shares.round()) <= ROUGH
 
 
 def _rounded(shares: Float[Array, "*n"]) -> Float[Array, "*n"]:
