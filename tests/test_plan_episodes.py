@@ -15,6 +15,7 @@ from cumulant.goals.suites import PLANS, plans
 from cumulant.transfer.commitment import committed_gpi, hindrance
 from cumulant.transfer.evaluation import evaluate, evaluate_references
 from cumulant.transfer.library import Library
+from cumulant.web.courses import as_felt
 from cumulant.worlds.episodes import Policy, aim_of, play_from, play_many
 from cumulant.worlds.spriteworld import Spriteworld, State
 
@@ -151,10 +152,13 @@ def test_edges_that_words_have_nearly_where_bins_have_theirs_are_the_same():
     library = Library.load(Path(__file__).parents[1] / "results/runs/keypoints/library-0")
     circle_y = library.grounding.latent[5]
     assert 0.35 < library.grounding.edges[5, 1] < 0.37  # learnt from a few frames: it should be a third
-    guide = library.guide(parse_plan("circle middle centre without circle bottom then agent left"))
+    plan = parse_plan("circle middle centre without circle bottom then agent left")
+    guide = library.guide(plan)
     assert guide.goal.shape[-1] == 24
     assert guide.goal[0, 0, circle_y].tolist() == [8 <= b < 16 for b in range(24)]
     assert guide.avoid[0, 0, circle_y].tolist() == [1, 0, 0]
+    for goal, felt in zip(plan.goals, guide.goal, strict=True):  # and so does the page
+        np.testing.assert_array_equal(as_felt(goal, 3, library.grounding), felt)
 
 
 def told(capsys, *args):

@@ -43,7 +43,7 @@ from cumulant.worlds.protocol import World
 from cumulant.worlds.seen import Seen
 
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
-_ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
+ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class Library:
 
 def _nearly_whole(shares: Float[Array, "*n"]) -> Bool[Array, "*n"]:
     """Whether a bin lies all but inside a region, or all but outside: words are learnt from a few frames."""
-    return jnp.abs(shares - shares.round()) <= _ROUGH
+    return jnp.abs(shares - shares.round()) <= ROUGH
 
 
 def _rounded(shares: Float[Array, "*n"]) -> Float[Array, "*n"]:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from cumulant.features.grounding import Grounding
 from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import Task
-from cumulant.transfer.library import fine_bins
+from cumulant.transfer.library import ROUGH, fine_bins
 from cumulant.web import grids
 
 Broken = Literal["", "entered", "lost"]  # how a plan failed: what is avoided was entered, or what is kept was lost
@@ -104,6 +104,9 @@ def as_felt(task: Task, bins: int, grounding: Grounding | None) -> Bool[np.ndarr
     low = np.arange(fine)[:, None] / fine
     overlap = np.clip((np.minimum(low + 1 / fine, right) - np.maximum(low, left)) * fine, 0, 1)
     share = np.einsum("ckb,kfb->ckf", table.astype(float), overlap)
+    if grounding:  # edges of words that nearly are edges of the player's bins are
+        whole = np.repeat(share.reshape(*share.shape[:2], bins, -1).mean(axis=3), fine // bins, axis=2)
+        share = np.where(np.abs(whole - whole.round()) <= ROUGH, whole.round(), share)
     own = table.all(axis=2, keepdims=True) | (share >= share.max(axis=2, keepdims=True) / 2)
     if not grounding:
         return own
