@@ -61,7 +61,7 @@ def crane(kind=Crane):
 @cache
 def crane_library():
     """Some seconds of free play."""
-    config = cumulant.FreePlay(width=16, batch=64, num_envs=4, env_steps=2_000, replay=2_000, learning_rate=3e-3)
+    config = cumulant.FreePlay(width=16, batch=64, num_envs=4, env_steps=6_000, replay=6_000, learning_rate=3e-3)
     return cumulant.pretrain(crane(), config, seed=0)
 
 
