@@ -54,9 +54,8 @@ def check(world: Any) -> list[Finding]:
     if errors:
         return errors
     try:
-        with plainly():
-            errors = list(_purity(world))
-            walks = _walks(world) if not errors else None
+        errors = list(_purity(world))
+        walks = _walks(world) if not errors else None
     except Exception as error:  # whatever somebody's own world does
         return [Finding("error", "step", f"random play fails: {_first_line(error)}")]
     if walks is None:
@@ -164,7 +163,9 @@ def _walks(world: World) -> _Walks:
         _, seen = jax.lax.scan(step, start, jax.random.split(key_steps, steps))
         return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), look(start), seen)
 
-    features, shown, done = jax.vmap(walk)(jax.random.split(jax.random.key(0), copies))
+    with plainly():
+        played = jax.vmap(walk)(jax.random.split(jax.random.key(0), copies))
+        features, shown, done = jax.block_until_ready(played)
     return _Walks(np.asarray(features), [np.asarray(leaf) for leaf in jax.tree.leaves(shown)], np.asarray(done))
 
 

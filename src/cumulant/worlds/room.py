@@ -34,7 +34,7 @@ class Room:
 
     >>> import jax
     >>> room = Room()
-    >>> room.step(jax.numpy.array([20.0, 0.0, 50.0, 3.0]), 2)  # lamp on
+    >>> room.step(jax.numpy.array([20.0, 0.0, 50.0, 3.0]), jax.numpy.int32(2))  # lamp on
     Array([20.,  1., 50.,  3.], dtype=float32)
     """
 
