@@ -1,21 +1,19 @@
 """What a policy is, and how episodes are played with one: by every command, the page and the experiments alike."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped, UInt8
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.goals import plans
-from cumulant.goals.feature import Feature
 from cumulant.goals.plans import Plan, PlanTable, Progress
 from cumulant.goals.rewards import RewardTable, value
 from cumulant.goals.tasks import Task, reached
-from cumulant.worlds.protocol import Goal, World, at_once, done_in, ends, render, step_unless
+from cumulant.worlds.protocol import Goal, World, at_once, done_in, step_unless
 from cumulant.worlds.seen import observation_rank, seen
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
@@ -180,71 +178,6 @@ def plan_course(world: World, table: PlanTable) -> Course:
         over=over,
         stages=len(table.goal),
     )
-
-
-class Pursued(NamedTuple):
-    """A state, and how far a course has come in it."""
-
-    state: PyTree
-    progress: PyTree
-
-
-@dataclass(frozen=True, eq=False)
-class Pursuing:
-    """A world whose states know how far a course has come: where a goal must be a predicate on states."""
-
-    world: World
-    course: Course
-
-    @property
-    def num_actions(self) -> int:
-        """As in the world."""
-        return self.world.num_actions
-
-    @property
-    def feature_names(self) -> tuple[str | Feature, ...]:
-        """As in the world."""
-        return self.world.feature_names
-
-    @property
-    def max_steps(self) -> int:
-        """The world's time limit for each stage."""
-        return self.world.max_steps * self.course.stages
-
-    def reset(self, key: PRNGKeyArray) -> Pursued:
-        """A random first state, and the progress with which the course begins there."""
-        state = self.world.reset(key)
-        return Pursued(state, self.course.begin(state))
-
-    def step(self, now: Pursued, action: Int[Array, ""]) -> Pursued:
-        """The state that follows, and the progress made."""
-        state = self.world.step(now.state, action)
-        return Pursued(state, self.course.follow(now.progress, state))
-
-    def observe(self, now: Pursued) -> Shaped[Array, "..."]:
-        """What an agent sees: nothing of the progress."""
-        return self.world.observe(now.state)
-
-    def features(self, now: Pursued) -> Float[Array, " k"]:
-        """The true features of the state."""
-        return self.world.features(now.state)
-
-    @property
-    def ends(self) -> bool:
-        """As in the world."""
-        return ends(self.world)
-
-    def done(self, now: Pursued) -> Bool[Array, ""]:
-        """Whether the world cannot go on."""
-        return done_in(self.world, now.state)
-
-    def render(self, now: Pursued, size: int) -> UInt8[Array, "size size 3"]:
-        """The state as an RGB frame."""
-        return render(self.world, now.state, size)
-
-    def success(self, now: Pursued) -> Bool[Array, ""]:
-        """Whether the course has come to its end: the goal."""
-        return self.course.success(now.progress)
 
 
 class Staged(NamedTuple):

@@ -19,8 +19,9 @@ from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 from cumulant.goals.language import parse_plan
 from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import Task
-from cumulant.worlds.episodes import Pursuing, goal_of, plan_course
+from cumulant.worlds.episodes import goal_of, plan_course
 from cumulant.worlds.protocol import Episodes, Goal, World, advance, never, render
+from cumulant.worlds.pursuing import Pursuing
 from cumulant.worlds.spriteworld import Spriteworld
 
 _RENDER_SIZE = 256

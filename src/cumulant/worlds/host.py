@@ -10,19 +10,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from gymnasium.wrappers import TimeLimit
 from jax.custom_batching import custom_vmap
 from jax.experimental import io_callback
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt8
 
 from cumulant.goals.feature import Feature, described
+from cumulant.worlds.environments import (
+    Environment,
+    Shown,
+    check_actions,
+    check_observations,
+    made,
+    name_of,
+    scales,
+    shown_by,
+    unflatten,
+)
 from cumulant.worlds.pool import HELD, Pool
 from cumulant.worlds.primitives import Primitives, primitives
 
-Environment = str | Callable[[], gymnasium.Env]
-_PROBED = 256  # steps at random that show how large the numbers are of which the environment does not say it
 _FAR = 5.0  # standard deviations, beyond which an input is cut off
-_HUGE = 1e6  # a bound as good as none
 
 
 class HostState(NamedTuple):
@@ -74,10 +81,10 @@ class HostWorld:
         purpose: str = "",
     ):
         """Make one environment, and refuse what cannot work with it."""
-        spec = _shown(environment)
-        name = _name(environment)
-        _check_actions(name, spec.action_space, actions)
-        _check_observations(name, spec.observation_space)
+        spec = shown_by(environment)
+        name = name_of(environment)
+        check_actions(name, spec.action_space, actions)
+        check_observations(name, spec.observation_space)
         limit = max_steps or -(-(spec.limit or 0) // (actions.repeat if actions else 1))
         if limit < 1:
             raise ValueError(f"{name} has no time limit: give max_steps")
@@ -116,7 +123,7 @@ class HostWorld:
         features = [vars(each) | {"words": list(each.words)} for each in described(self.feature_names)]
         actions = None if self.actions is None else [list(row) for row in self.actions.table]
         repeat, fence = (self.actions.repeat, self.actions.fence) if self.actions else (1, ())
-        about = {"environment": _name(self.environment), "features": features, "actions": actions}
+        about = {"environment": name_of(self.environment), "features": features, "actions": actions}
         return about | {"repeat": repeat, "fence": [list(pair) for pair in fence], "max_steps": self.max_steps}
 
     @property
@@ -130,12 +137,12 @@ class HostWorld:
         return len(self.actions) if self.actions else int(self._spec.action_space.n)  # type: ignore[attr-defined]
 
     @property
-    def _spec(self) -> "_Shown":
-        return _shown(self.environment)
+    def _spec(self) -> "Shown":
+        return shown_by(self.environment)
 
     def make(self) -> gymnasium.Env:
         """One such environment, by itself."""
-        return _make(self.environment)
+        return made(self.environment)
 
     def reset(self, key: PRNGKeyArray) -> HostState:
         """An episode from its start, of the seed that the key gives."""
@@ -175,14 +182,14 @@ class HostWorld:
 
     def as_shown(self, obs: Float[Array, " n"]) -> Any:
         """A flat observation as the environment shows it: an array, or a dictionary or tuple of them."""
-        return _unflatten(self._spec.observation_space, obs)
+        return unflatten(self._spec.observation_space, obs)
 
     def inputs(self, obs: Float[Array, " n"]) -> Float[Array, " n"]:
         """The whole observation as a network likes it, roughly in [-1, 1].
 
         Scaled by its bounds where the environment has any; elsewhere by mean and deviation of a walk at random.
         """
-        centre, scale = _scales(self.environment, self.actions)
+        centre, scale = scales(self.environment, self.actions)
         return jnp.clip((obs - centre) / scale, -_FAR, _FAR)
 
     def done(self, state: HostState) -> Bool[Array, ""]:
@@ -221,8 +228,8 @@ class _Calls(NamedTuple):
 @cache
 def _pool(world: HostWorld) -> Pool:
     repeat = world.actions.repeat if world.actions else 1
-    make = partial(_make, world.environment)
-    return Pool(_name(world.environment), make, world._spec.observation_space, world.num_envs, repeat)
+    make = partial(made, world.environment)
+    return Pool(name_of(world.environment), make, world._spec.observation_space, world.num_envs, repeat)
 
 
 @cache
@@ -276,118 +283,6 @@ def _seed(key: PRNGKeyArray) -> Int[Array, ""]:
     return (jax.random.bits(key, (), jnp.uint32) >> 1).astype(jnp.int32)
 
 
-class _Shown(NamedTuple):
-    """What an environment says of itself."""
-
-    observation_space: spaces.Space
-    action_space: spaces.Space
-    limit: int | None  # of its steps, if it has one
-
-
-@cache
-def _shown(environment: Environment) -> _Shown:
-    env = gymnasium.make(environment, disable_env_checker=True) if isinstance(environment, str) else environment()
-    limits = [each._max_episode_steps for each in _wrappers(env) if isinstance(each, TimeLimit)]
-    limit = min(limits, default=env.spec.max_episode_steps if env.spec else None)
-    spec = _Shown(env.observation_space, env.action_space, limit)
-    env.close()
-    return spec
-
-
-def _make(environment: Environment, render_mode: str | None = None) -> gymnasium.Env:
-    """An environment without a time limit of its own: the world has one."""
-    if isinstance(environment, str):
-        mode = {"render_mode": render_mode} if render_mode else {}  # not every environment knows of such
-        return gymnasium.make(environment, max_episode_steps=-1, disable_env_checker=True, **mode)
-    env = environment()
-    for wrapper in _wrappers(env):
-        if isinstance(wrapper, TimeLimit):
-            wrapper._max_episode_steps = np.iinfo(np.int64).max
-    return env
-
-
-def _wrappers(env: gymnasium.Env) -> list[gymnasium.Wrapper]:
-    found = []
-    while isinstance(env, gymnasium.Wrapper):
-        found.append(env)
-        env = env.env
-    return found
-
-
-def _name(environment: Environment) -> str:
-    if isinstance(environment, str):
-        return environment
-    return getattr(environment, "__qualname__", type(environment).__qualname__)
-
-
-def _check_actions(name: str, space: spaces.Space, actions: Primitives | None) -> None:
-    if isinstance(space, spaces.Discrete):
-        if actions is not None:
-            raise ValueError(f"{name} has {space.n} actions already: give none")
-        return
-    if not isinstance(space, spaces.Box):
-        raise ValueError(f"the actions of {name} are {space}: only Discrete ones and a Box can be taken")
-    dimensions = int(np.prod(space.shape))
-    if actions is None:
-        raise ValueError(f"{name} has continuous actions: give actions=cumulant.primitives({dimensions})")
-    if actions.values.shape[1] != dimensions:
-        raise ValueError(f"{name} has actions of {dimensions} dimensions, but these have {actions.values.shape[1]}")
-
-
-def _check_observations(name: str, space: spaces.Space) -> None:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            _check_observations(name, part)
-    elif not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiBinary):
-        raise ValueError(f"{name} shows {space}: only Box, Discrete, MultiBinary, Dict and Tuple can be seen")
-
-
-def _unflatten(space: spaces.Space, flat: Float[Array, " n"]) -> Any:
-    """An observation as the environment shows it, from what `gymnasium.spaces.flatten` made of it."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = dict(space.spaces) if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
-        cuts = np.cumsum([spaces.flatdim(part) for part in parts.values()])[:-1]
-        pieces = zip(parts.items(), jnp.split(flat, cuts), strict=True)
-        shown = {name: _unflatten(part, piece) for (name, part), piece in pieces}
-        return shown if isinstance(space, spaces.Dict) else tuple(shown.values())
-    if isinstance(space, spaces.Discrete):
-        return jnp.argmax(flat).astype(jnp.int32) + int(space.start)
-    assert space.shape is not None
-    return flat.reshape(space.shape)
-
-
-@cache
-def _scales(environment: Environment, actions: Primitives | None) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and scale of every number of a flat observation."""
-    space = _shown(environment).observation_space
-    flat = spaces.flatten_space(space)
-    assert isinstance(flat, spaces.Box)
-    low, high = flat.low.astype(np.float64), flat.high.astype(np.float64)
-    bounded = (np.abs(low) < _HUGE) & (np.abs(high) < _HUGE) & (low < high)
-    if bounded.all():
-        return ((low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
-    walked = _walk(environment, actions, space)
-    spread = walked.std(axis=0)
-    spread = np.where(spread > 1e-6 * np.maximum(1, np.abs(walked).max(axis=0)), spread, 1.0)
-    centre = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, walked.mean(axis=0))
-    scale = np.where(bounded, (np.where(bounded, high, 0) - np.where(bounded, low, 0)) / 2, spread)
-    return centre.astype(np.float32), scale.astype(np.float32)
-
-
-def _walk(environment: Environment, actions: Primitives | None, space: spaces.Space) -> Float[np.ndarray, "t n"]:
-    """What an environment shows under random actions, in a few episodes of the seeds 0, 1, ..."""
-    repeat = actions.repeat if actions else 1
-    pool = Pool(_name(environment), partial(_make, environment), space, 8, repeat)
-    random = np.random.default_rng(0)
-    table = actions.values if actions else np.arange(_shown(environment).action_space.n, dtype=np.float32)[:, None]  # type: ignore[attr-defined]
-    seen, _, tokens = pool.reset(np.arange(8))
-    walked = [seen]
-    for _ in range(_PROBED // 8):
-        seen, _, tokens = pool.step(tokens, table[random.integers(len(table), size=8)])
-        walked.append(seen)
-    return np.concatenate(walked).astype(np.float64)
-
-
 def world_of_environment(
     environment: str, features: Callable[[Any], Float[Array, " k"]], **parameters: Any
 ) -> HostWorld:
@@ -396,12 +291,12 @@ def world_of_environment(
     The function may have the attribute `feature_names`, which describes what it returns; else there are only numbers.
     Of continuous actions there are `primitives`.
     """
-    space = _shown(environment).action_space
+    space = shown_by(environment).action_space
     if isinstance(space, spaces.Box):
         parameters = {"actions": primitives(int(np.prod(space.shape)))} | parameters
     names = getattr(features, "feature_names", None)
     if names is None:
-        shown = jax.ShapeDtypeStruct((spaces.flatdim(_shown(environment).observation_space),), jnp.float32)
-        flat = jax.eval_shape(lambda obs: features(_unflatten(_shown(environment).observation_space, obs)), shown)
+        shown = jax.ShapeDtypeStruct((spaces.flatdim(shown_by(environment).observation_space),), jnp.float32)
+        flat = jax.eval_shape(lambda obs: features(unflatten(shown_by(environment).observation_space, obs)), shown)
         names = tuple(f"feature_{i}" for i in range(flat.shape[0]))
     return HostWorld(environment, features, names, **parameters)

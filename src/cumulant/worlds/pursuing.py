@@ -1,0 +1,75 @@
+"""A world whose states know how far a course has come: where a goal must be a predicate on states, as in Gymnasium."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8
+
+from cumulant.goals.feature import Feature
+from cumulant.worlds.episodes import Course
+from cumulant.worlds.protocol import World, done_in, ends, render
+
+
+class Pursued(NamedTuple):
+    """A state, and how far a course has come in it."""
+
+    state: PyTree
+    progress: PyTree
+
+
+@dataclass(frozen=True, eq=False)
+class Pursuing:
+    """A world whose states know how far a course has come: where a goal must be a predicate on states."""
+
+    world: World
+    course: Course
+
+    @property
+    def num_actions(self) -> int:
+        """As in the world."""
+        return self.world.num_actions
+
+    @property
+    def feature_names(self) -> tuple[str | Feature, ...]:
+        """As in the world."""
+        return self.world.feature_names
+
+    @property
+    def max_steps(self) -> int:
+        """The world's time limit for each stage."""
+        return self.world.max_steps * self.course.stages
+
+    def reset(self, key: PRNGKeyArray) -> Pursued:
+        """A random first state, and the progress with which the course begins there."""
+        state = self.world.reset(key)
+        return Pursued(state, self.course.begin(state))
+
+    def step(self, now: Pursued, action: Int[Array, ""]) -> Pursued:
+        """The state that follows, and the progress made."""
+        state = self.world.step(now.state, action)
+        return Pursued(state, self.course.follow(now.progress, state))
+
+    def observe(self, now: Pursued) -> Shaped[Array, "..."]:
+        """What an agent sees: nothing of the progress."""
+        return self.world.observe(now.state)
+
+    def features(self, now: Pursued) -> Float[Array, " k"]:
+        """The true features of the state."""
+        return self.world.features(now.state)
+
+    @property
+    def ends(self) -> bool:
+        """As in the world."""
+        return ends(self.world)
+
+    def done(self, now: Pursued) -> Bool[Array, ""]:
+        """Whether the world cannot go on."""
+        return done_in(self.world, now.state)
+
+    def render(self, now: Pursued, size: int) -> UInt8[Array, "size size 3"]:
+        """The state as an RGB frame."""
+        return render(self.world, now.state, size)
+
+    def success(self, now: Pursued) -> Bool[Array, ""]:
+        """Whether the course has come to its end: the goal."""
+        return self.course.success(now.progress)
