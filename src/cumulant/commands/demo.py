@@ -44,6 +44,10 @@ class Demo:
         library, key = self.using.load(), key_of(self.seed)
         if library.why_no_words:
             raise BadInput(library.why_no_words)
+        if not hasattr(library.world, "objects"):
+            raise BadInput(
+                f"the demo is about sprites, and a {type(library.world).__name__} has none: try cumulant solve"
+            )
         usable_files(self.out / "demo.gif", self.out / "demo.png")
         world: Any = library.world
         objects = (*world.objects, "agent")  # which stands in for the second object, where there is but one

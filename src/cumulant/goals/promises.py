@@ -39,7 +39,7 @@ def remark(task: Task, bins: int) -> str:
 
     >>> import cumulant
     >>> remark(cumulant.parse("square x 2,3/7"), 3)
-    'this library tells 3 parts of each feature apart, and the goal is finer: it can promise square centre'
+    'this library tells 3 parts of each feature apart, and the goal is finer: it can promise square left'
     """
     nearest = promised(task, bins)
     if nearest is None:
