@@ -2,7 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +50,14 @@ def play_freely(
     about: dict[str, Any] | None = None,
     resume: bool = False,
     checkpoint_every: float = 60.0,
+    rehearsed: Sequence[Callable[[Network], object]] = (),
 ) -> Network | None:
     """Learn Ψ, and return its network, or None if `should_stop` ended the run.
 
     `judge` gives the success of a network on the way, if there is any to tell. With `out`, metrics and checkpoints go
     there, and `about` says whose they are: `resume` goes on from the last one if it was about the same. What cannot be
     written on the way is reported as "unsaved" and tried again after the next part; at the end it is Unwritable.
+    What is `rehearsed` will be called with a network later, and may be compiled while training is.
     """
     about, lines = about or {}, list[str]()
     with plainly():
@@ -64,7 +68,8 @@ def play_freely(
         if at_once(world) is not None:  # episodes on the host ended with the process that played them
             arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
         lines = checkpoints.read_metrics(out, int(arrays.update))
-    advance, compile_seconds = compiled(world, config, features, arrays, static)
+    with _rehearsing(rehearsed if _compiles_beside(world) else (), eqx.combine(arrays.network, static.network)):
+        advance, compile_seconds = compiled(world, config, features, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds})
     chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
     while (update := int(arrays.update)) < config.updates:
@@ -98,6 +103,24 @@ def play_freely(
         checkpoints.write_metrics(out, lines)  # again, for the last time could have failed
     report({"event": "finished", "seconds": seconds})
     return eqx.combine(arrays.network, static.network)
+
+
+def _compiles_beside(world: World) -> bool:
+    """Whether it pays to compile several programs at once: a CPU's cores are all in use by one, and a host plays one."""
+    return jax.default_backend() != "cpu" and at_once(world) is None
+
+
+@contextmanager
+def _rehearsing(functions: Sequence[Callable[[Network], object]], network: Network) -> Iterator[None]:
+    """Call functions of a network in threads of their own, so that what they need is compiled beside what is done here.
+
+    What one of them raises is not lost: it will be called again when its turn comes.
+    """
+    kept = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network)  # training donates its own
+    with ThreadPoolExecutor(max(1, len(functions))) as threads:
+        for function in functions:
+            threads.submit(function, kept)
+        yield
 
 
 def compiled(

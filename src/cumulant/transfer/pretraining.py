@@ -70,6 +70,9 @@ def pretrain(
         library = Library(apart(world), config, network, features, tremble=tremble)
         return _held_out_success(library) if library.knows_words else None
 
+    def finish(network: Network) -> Library:
+        return replace(_finished(played, config, network, features, seed), world=world, tremble=tremble)
+
     about = describe(world, config, features) | {"seed": seed}
     tremble = _tremble(world, features)
     played: World = Seen(world, tremble=tremble) if tremble else world
@@ -88,10 +91,11 @@ def pretrain(
             about=about,
             resume=resume,
             checkpoint_every=checkpoint_every,
+            rehearsed=(judge, finish),
         )
         if network is None:
             return None
-        library = replace(_finished(played, config, network, features, seed), world=world, tremble=tremble)
+        library = finish(network)
         if out:
             library.save(out)
             checkpoints.discard_all(out)
