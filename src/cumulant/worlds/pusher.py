@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
@@ -17,9 +16,10 @@ from cumulant.worlds.primitives import primitives
 from cumulant.worlds.renderer import AGENT_RADIUS, Look, draw, rgb
 
 with contextlib.redirect_stdout(io.StringIO()):  # it prints which of its other engines are missing
-    from mujoco import mjx
+    import mujoco.mjx
 
-_HAND, _PUCK = AGENT_RADIUS, 0.06  # radii, m
+_FRAME = 1.1  # m across a drawing, so that a hand at the edge is seen
+_HAND, _PUCK = _FRAME * AGENT_RADIUS, 0.06  # radii, m
 _MARGIN = 0.18  # m from the table's edge to a puck's centre, at least: the hand fits in between
 _LOW = np.array([0.0] * 2 + [_MARGIN] * 4, np.float32)  # of all coordinates; the table is 1 m wide
 _HIGH = 1 - _LOW
@@ -52,9 +52,9 @@ _MJCF = f"""
   </option>
   <default><joint solimplimit="0.95 0.99 0.001"/></default>
   <worldbody>
-    {_body("hand", _HAND, 1, 50, 0)}
-    {_body("red", _PUCK, 0.2, 5, _MARGIN)}
-    {_body("blue", _PUCK, 0.2, 5, _MARGIN)}
+    {_body("hand", _HAND, 1.0, 50.0, 0.0)}
+    {_body("red", _PUCK, 0.2, 5.0, _MARGIN)}
+    {_body("blue", _PUCK, 0.2, 5.0, _MARGIN)}
   </worldbody>
   <contact>
     <pair geom1="hand" geom2="red" condim="3" friction="1 1 0 0 0"/>
@@ -109,7 +109,7 @@ class Pusher:
         for axis in "xy"
     )
     objects: ClassVar[tuple[str, ...]] = ("circle", "circle")  # as they are drawn
-    half_extent: ClassVar[float] = _PUCK
+    half_extent: ClassVar[float] = _PUCK / _FRAME
 
     def reset(self, key: PRNGKeyArray) -> State:
         """All three anywhere, at rest, and apart."""
@@ -121,12 +121,7 @@ class Pusher:
 
     def step(self, state: State, action: Int[Array, ""]) -> State:
         """One push, for five steps of physics."""
-        model = _model()
-        start = mjx.make_data(model).replace(
-            qpos=state.qpos, qvel=state.qvel, ctrl=self.speed * jnp.asarray(_PUSHES.values)[action]
-        )
-        end = jax.lax.fori_loop(0, _SUBSTEPS, lambda _, data: mjx.step(model, data), start)
-        return State(end.qpos, end.qvel)
+        return _after(state, self.speed * jnp.asarray(_PUSHES.values)[action])
 
     def observe(self, state: State) -> Float[Array, "12"]:
         """Places, then velocities."""
@@ -144,23 +139,30 @@ class Pusher:
 
     def render(self, state: State, size: int) -> UInt8[Array, "size size 3"]:
         """The table from above."""
-        look = Look(_table(size), rgb(_COLOURS["rim"]), rgb(_COLOURS["hand"]), _PUCK_COLOURS)
-        return draw(self, state, size, look)
+        rim, hand, red, blue = (rgb(_COLOURS[name]) for name in ("rim", "hand", "red", "blue"))
+        drawn = State(0.5 + (state.qpos - 0.5) / _FRAME, state.qvel)
+        return draw(self, drawn, size, Look(_table(size), rim, hand, np.stack([red, blue])))
 
 
-_PUCK_COLOURS = np.stack([rgb(_COLOURS[name]) for name in ("red", "blue")])
+@jax.jit  # traced once, whatever program it is part of
+def _after(state: State, target: Float[Array, "2"]) -> State:
+    """Where the discs are when the hand has aimed at a velocity for one step of the world."""
+    model = _model()
+    start = mujoco.mjx.make_data(model).replace(qpos=state.qpos, qvel=state.qvel, ctrl=target)
+    end = jax.lax.fori_loop(0, _SUBSTEPS, lambda _, data: mujoco.mjx.step(model, data), start)
+    return State(end.qpos, end.qvel)
 
 
 @cache
 def _model() -> Any:
     """The table as MJX has it: a constant of every program."""
     with jax.ensure_compile_time_eval():
-        return mjx.put_model(mujoco.MjModel.from_xml_string(_MJCF), impl="jax")
+        return mujoco.mjx.put_model(mujoco.MjModel.from_xml_string(_MJCF), impl="jax")
 
 
 @cache
 def _table(size: int) -> Float[np.ndarray, "size size 3"]:
     """Where pucks can lie, and the rim around."""
-    from_middle = np.abs((np.arange(size) + 0.5) / size - 0.5)
+    from_middle = _FRAME * np.abs((np.arange(size) + 0.5) / size - 0.5)
     inside = np.maximum(from_middle[:, None], from_middle) < 0.5 - _MARGIN + _PUCK
     return np.where(inside[..., None], rgb(_COLOURS["table"]), rgb(_COLOURS["rim"]))

@@ -1,0 +1,130 @@
+"""Pusher: what the hand runs into moves ahead of it, wherever it lies, and nothing else does."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cumulant
+
+pytest.importorskip("mujoco.mjx", reason="Pusher is not tested: it needs the extra `mjx`")
+
+from cumulant.worlds import shipped
+from cumulant.worlds.pusher import Pusher, State
+
+WORLD = Pusher()
+COPIES = 64
+STAY, LEFT, RIGHT, DOWN, UP = range(5)
+FEATURES = WORLD.feature_names
+
+
+@pytest.fixture(scope="module")
+def step():
+    """One step of all copies, compiled once."""
+    return jax.jit(jax.vmap(WORLD.step))
+
+
+@pytest.fixture(scope="module")
+def push(step):
+    """What becomes of hand, red and blue, at rest at first, after these actions: [3, 2]."""
+
+    def pushed(*places: tuple[float, float], actions: list[int]) -> np.ndarray:
+        state = State(jnp.tile(jnp.array(places).ravel(), (COPIES, 1)), jnp.zeros((COPIES, 6)))
+        for action in actions:
+            state = step(state, jnp.full(COPIES, action))
+        return np.asarray(jax.vmap(WORLD.features)(state))[0].reshape(3, 2)
+
+    return pushed
+
+
+@pytest.fixture(scope="module")
+def walks(step):
+    """Random play, [t, n, ...]."""
+    states = [jax.jit(jax.vmap(WORLD.reset))(jax.random.split(jax.random.key(0), COPIES))]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        states.append(step(states[-1], jnp.asarray(rng.integers(WORLD.num_actions, size=COPIES))))
+    return jax.tree.map(lambda *each: jnp.stack(each), *states)
+
+
+def test_nothing_is_wrong_with_it():
+    assert cumulant.check(Pusher(max_steps=30)) == []
+
+
+def test_everything_stays_on_the_table(walks):
+    low, high = (np.array([getattr(each, end) for each in FEATURES]) for end in ("low", "high"))
+    beyond = np.maximum(low - walks.qpos, walks.qpos - high)
+    assert beyond.max() < 0.05  # m: what is pressed gives way
+    features = jax.vmap(jax.vmap(WORLD.features))(walks)
+    assert ((low <= features + 1e-6) & (features <= high + 1e-6)).all()
+
+
+def test_discs_start_apart_and_never_pass_through_each_other(walks):
+    hand, red, blue = np.moveaxis(np.asarray(walks.qpos).reshape(201, COPIES, 3, 2), 2, 0)
+    for one, other, touching in ((hand, red, 0.115), (hand, blue, 0.115), (red, blue, 0.12)):
+        distance = np.linalg.norm(one - other, axis=-1)
+        assert distance[0].min() > touching
+        assert distance.min() > touching / 2
+
+
+@pytest.mark.parametrize(("action", "direction"), [(LEFT, (-1, 0)), (RIGHT, (1, 0)), (DOWN, (0, -1)), (UP, (0, 1))])
+def test_the_hand_pushes_what_it_runs_into_ahead_of_it(push, action, direction):
+    way = np.array(direction)
+    red, blue = np.array([0.5, 0.5]), np.array([0.75, 0.75])
+    after = push(red - 0.2 * way, red, blue, actions=[action] * 4 + [STAY] * 2)
+    assert 0.1 < (after[1] - red) @ way < 0.3
+    assert np.abs((after[1] - red) @ way[::-1]) < 0.01
+    assert np.array_equal(after[2], blue.astype(np.float32))
+
+
+def test_a_push_leads_even_a_puck_that_is_hit_askew(push):
+    after = push((0.2, 0.53), (0.4, 0.5), (0.75, 0.75), actions=[RIGHT] * 5)
+    assert after[1, 0] > 0.55
+    assert abs(after[1, 1] - 0.5) < 0.05
+
+
+def test_a_puck_comes_to_rest_soon(push):
+    actions = [RIGHT] * 3
+    places = [push((0.2, 0.5), (0.4, 0.5), (0.75, 0.75), actions=actions + [STAY] * n)[1, 0] for n in (0, 3, 4)]
+    assert places[1] - places[0] < 0.06
+    assert places[2] - places[1] < FEATURES[2].resolution
+
+
+def test_a_puck_in_a_corner_can_be_fetched_back(push):
+    corner = (0.82, 0.82)
+    below = push((1.0, 1.0), corner, (0.3, 0.3), actions=[LEFT, LEFT, STAY, *[DOWN] * 6])
+    aside = push((1.0, 1.0), corner, (0.3, 0.3), actions=[DOWN, DOWN, STAY, *[LEFT] * 6])
+    assert below[1, 1] < 0.5
+    assert aside[1, 0] < 0.5
+
+
+def test_the_same_push_leads_to_the_same_place(step, walks):
+    state, actions = jax.tree.map(lambda leaf: leaf[100], walks), jnp.arange(COPIES) % WORLD.num_actions
+    assert np.array_equal(step(state, actions).qpos, step(state, actions).qpos)
+
+
+def test_the_network_sees_velocities_that_are_no_features(walks):
+    obs = jax.vmap(WORLD.observe)(jax.tree.map(lambda leaf: leaf[50], walks))
+    still = obs.at[:, 6:].set(0)
+    moving, resting = jax.vmap(WORLD.inputs)(obs), jax.vmap(WORLD.inputs)(still)
+    assert np.abs(moving).max() < 1.5
+    assert np.abs(moving - resting)[:, :2].max() > 0.5
+
+
+def test_goals_are_spoken_of_the_pucks():
+    assert str(cumulant.parse("red left and blue top right", FEATURES)) == "red left and blue top right"
+    assert WORLD.num_actions == len(WORLD.action_names) == 9
+
+
+def test_it_comes_back_from_what_a_folder_holds():
+    other = Pusher(max_steps=30, speed=0.5)
+    assert shipped.restore(shipped.describe(other)) == other
+
+
+def test_it_can_be_drawn():
+    state = State(jnp.array([0.0, 0.0, 0.5, 0.5, 0.8, 0.2]), jnp.zeros(6))
+    frame = np.asarray(cumulant.render(WORLD, state, size=110))
+    assert frame.shape == (110, 110, 3)
+    assert np.array_equal(frame[55, 55], [213, 94, 0])  # red in the middle
+    assert np.array_equal(frame[110 - 25, 85], [0, 114, 178])  # blue at the bottom right
+    assert (frame[-10:, :10] == 255).all(axis=-1).any()  # the hand
