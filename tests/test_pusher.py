@@ -10,10 +10,11 @@ import cumulant
 pytest.importorskip("mujoco.mjx", reason="Pusher is not tested: it needs the extra `mjx`")
 
 from cumulant.worlds import shipped
+from cumulant.worlds.check import resolution_seen
 from cumulant.worlds.pusher import Pusher, State
 
 WORLD = Pusher()
-COPIES = 64
+COPIES, STEPS = 64, 200
 STAY, LEFT, RIGHT, DOWN, UP = range(5)
 FEATURES = WORLD.feature_names
 
@@ -29,10 +30,11 @@ def push(step):
     """What becomes of hand, red and blue, at rest at first, after these actions: [3, 2]."""
 
     def pushed(*places: tuple[float, float], actions: list[int]) -> np.ndarray:
-        state = State(jnp.tile(jnp.array(places).ravel(), (COPIES, 1)), jnp.zeros((COPIES, 6)))
+        state = State(*np.zeros((2, COPIES, 6), np.float32))
+        state.qpos[:] = np.ravel(places)
         for action in actions:
-            state = step(state, jnp.full(COPIES, action))
-        return np.asarray(jax.vmap(WORLD.features)(state))[0].reshape(3, 2)
+            state = step(state, np.full(COPIES, action))
+        return np.asarray(state.qpos)[0].reshape(3, 2)
 
     return pushed
 
@@ -42,13 +44,15 @@ def walks(step):
     """Random play, [t, n, ...]."""
     states = [jax.jit(jax.vmap(WORLD.reset))(jax.random.split(jax.random.key(0), COPIES))]
     rng = np.random.default_rng(0)
-    for _ in range(200):
-        states.append(step(states[-1], jnp.asarray(rng.integers(WORLD.num_actions, size=COPIES))))
-    return jax.tree.map(lambda *each: jnp.stack(each), *states)
+    for _ in range(STEPS):
+        states.append(step(states[-1], rng.integers(WORLD.num_actions, size=COPIES)))
+    return State(*(np.stack(each) for each in zip(*states, strict=True)))
 
 
-def test_nothing_is_wrong_with_it():
-    assert cumulant.check(Pusher(max_steps=30)) == []
+def test_what_trembles_has_not_moved(walks):
+    changes = np.abs(np.diff(walks.qpos, axis=0))
+    assert (changes > FEATURES[0].resolution).any(axis=(0, 1)).all()
+    assert max(resolution_seen(changes[:, :, i]) for i in range(6)) <= FEATURES[0].resolution
 
 
 def test_everything_stays_on_the_table(walks):
@@ -60,7 +64,7 @@ def test_everything_stays_on_the_table(walks):
 
 
 def test_discs_start_apart_and_never_pass_through_each_other(walks):
-    hand, red, blue = np.moveaxis(np.asarray(walks.qpos).reshape(201, COPIES, 3, 2), 2, 0)
+    hand, red, blue = np.moveaxis(walks.qpos.reshape(STEPS + 1, COPIES, 3, 2), 2, 0)
     for one, other, touching in ((hand, red, 0.115), (hand, blue, 0.115), (red, blue, 0.12)):
         distance = np.linalg.norm(one - other, axis=-1)
         assert distance[0].min() > touching
@@ -99,14 +103,13 @@ def test_a_puck_in_a_corner_can_be_fetched_back(push):
 
 
 def test_the_same_push_leads_to_the_same_place(step, walks):
-    state, actions = jax.tree.map(lambda leaf: leaf[100], walks), jnp.arange(COPIES) % WORLD.num_actions
+    state, actions = State(*(part[100] for part in walks)), np.arange(COPIES) % WORLD.num_actions
     assert np.array_equal(step(state, actions).qpos, step(state, actions).qpos)
 
 
 def test_the_network_sees_velocities_that_are_no_features(walks):
-    obs = jax.vmap(WORLD.observe)(jax.tree.map(lambda leaf: leaf[50], walks))
-    still = obs.at[:, 6:].set(0)
-    moving, resting = jax.vmap(WORLD.inputs)(obs), jax.vmap(WORLD.inputs)(still)
+    obs = np.concatenate(walks, axis=-1)[50]
+    moving, resting = (jax.vmap(WORLD.inputs)(each) for each in (obs, np.where(np.arange(12) < 6, obs, 0)))
     assert np.abs(moving).max() < 1.5
     assert np.abs(moving - resting)[:, :2].max() > 0.5
 
