@@ -124,6 +124,11 @@ def test_it_comes_back_from_what_a_folder_holds():
     assert shipped.restore(shipped.describe(other)) == other
 
 
+def test_a_hand_that_jumps_over_pucks_is_refused():
+    with pytest.raises(ValueError, match=r"up to 2\.0 m/s, but is 5"):
+        Pusher(speed=5)
+
+
 def test_it_can_be_drawn():
     state = State(jnp.array([0.0, 0.0, 0.5, 0.5, 0.8, 0.2]), jnp.zeros(6))
     frame = np.asarray(cumulant.render(WORLD, state, size=110))

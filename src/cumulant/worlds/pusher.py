@@ -26,6 +26,7 @@ _HIGH = 1 - _LOW
 _TREMBLE = 0.004  # m: a puck that rolls out by less has come to rest
 _CLOSE = 0.2  # m: what is nearer to the hand is seen more closely
 _SUBSTEPS = 5
+_FASTEST = 2.0  # m/s: 3 cm in a step of physics
 _DRAWS = 8  # of a start: one in six has discs that overlap
 _GAPS = {(0, 1): _HAND + _PUCK, (0, 2): _HAND + _PUCK, (1, 2): 2 * _PUCK}  # m, of two discs that touch
 _PUSHES = primitives(2)
@@ -89,7 +90,7 @@ class Pusher:
 
     Nine actions: to stay, or to go one of eight ways for 0.08 s. A rim keeps the pucks from the table's edge; the hand
     reaches over it, and so comes behind a puck wherever it lies. Places are features, each over the range that it can
-    have. Velocities are not: nobody asks for them. The network sees them as `inputs`, and closely what is near the hand.
+    have. Velocities are not: nobody asks for them. The network sees them as `inputs`, and closely what is near a hand.
 
     >>> import cumulant
     >>> print(cumulant.parse("red left and blue right", Pusher().feature_names))
@@ -97,7 +98,7 @@ class Pusher:
     """
 
     max_steps: int = 100
-    speed: float = 1.0  # of the hand along an axis, m/s
+    speed: int | float = 1.0  # of the hand along an axis, m/s
     num_actions: ClassVar[int] = len(_PUSHES)
     action_names: ClassVar[tuple[str, ...]] = (
         *("stay", "left", "right", "down", "up"),
@@ -110,6 +111,11 @@ class Pusher:
     )
     objects: ClassVar[tuple[str, ...]] = ("circle", "circle")  # as they are drawn
     half_extent: ClassVar[float] = _PUCK / _FRAME
+
+    def __post_init__(self) -> None:
+        """Refuse a speed at which the hand would stand still, or jump over pucks."""
+        if not 0 < self.speed <= _FASTEST:
+            raise ValueError(f"the hand's speed lies above 0 and up to {_FASTEST} m/s, but is {self.speed}")
 
     def reset(self, key: PRNGKeyArray) -> State:
         """All three anywhere, at rest, and apart."""
@@ -128,7 +134,7 @@ class Pusher:
         return jnp.concatenate(state)
 
     def features(self, state: State) -> Float[Array, "6"]:
-        """The places. What is pressed against an end of its range gives way by a few millimetres, which do not count."""
+        """The places. What is pressed against an end of its range gives way by up to 2 cm, which do not count."""
         return jnp.clip(state.qpos, _LOW, _HIGH)
 
     def inputs(self, obs: Float[Array, "12"]) -> Float[Array, "12"]:
