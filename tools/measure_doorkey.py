@@ -1,7 +1,9 @@
 """Success in DoorKey by kind of goal, pooled: `python tools/measure_doorkey.py LIBRARY...`."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import jax
 
@@ -34,11 +36,11 @@ _KINDS = {
 }
 
 
-def main(folders: list[str]) -> None:
+def main(folders: list[str], kinds: Mapping[str, list[str]] = MappingProxyType(_KINDS)) -> None:
     """Play every goal with each library, and print one table."""
     libraries = [Library.load(Path(folder)) for folder in folders]
     world, key = libraries[0].world, jax.random.key(_SEED)
-    goals = {kind: _parsed(phrases, world.feature_names) for kind, phrases in _KINDS.items()}
+    goals = {kind: _parsed(phrases, world.feature_names) for kind, phrases in kinds.items()}
     runs = [library.evaluate(goals, key, _EPISODES) for library in libraries]
     columns = {
         "committed GPI": {kind: pool([run[kind] for run in runs]) for kind in goals},

@@ -21,11 +21,18 @@ def _door_key() -> Callable[..., World]:
     return DoorKey
 
 
+def _pusher() -> Callable[..., World]:
+    from cumulant.worlds.pusher import Pusher
+
+    return Pusher
+
+
 _KINDS: dict[str, Callable[[], Callable[..., World]]] = {
     "Spriteworld": lambda: Spriteworld,
     "PixelSpriteworld": lambda: PixelSpriteworld,
     "Room": lambda: Room,
     "DoorKey": _door_key,
+    "Pusher": _pusher,
 }
 
 
@@ -52,6 +59,7 @@ SHIPPED = {
     "spriteworld": Shipped("the paper's: an agent walks over shapes and drags them", lambda: Spriteworld),
     "room": Shipped("a heater, a lamp, a blind and music: the smallest example", lambda: Room),
     "doorkey": Shipped("two rooms, a locked door and its key, on a grid", _door_key, "xland"),
+    "pusher": Shipped("a hand pushes two pucks over a table, by MuJoCo's physics", _pusher, "mjx"),
     "fetch-reach": Shipped("a robot's hand reaches places in the air", _fetch("fetch_reach"), "robotics"),
     "fetch-push": Shipped("a robot's hand pushes a puck over a table", _fetch("fetch_push"), "robotics"),
 }
