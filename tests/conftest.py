@@ -67,17 +67,34 @@ class Sliders:
         return state.place
 
 
-_LONGEST = (
-    "representation cli reproduce runs plan_episodes docs web_worlds web_page trust_runs learning learnt web_bars "
-    "web_api web_player baselines "
-    "docstrings library trust_folders web_server theory inference trust_commands oracle gymnasium"
-).split()
+# What shares compiled programs shares a process; the longest come first: a process that takes one last keeps the other
+# waiting.
+_TOGETHER = (
+    "web_page web_player web_api web_server same_episode",
+    "representation learnt",
+    "web_worlds web_bars",
+    "cli",
+    "docs",
+    "trust_runs runs",
+    "plan_episodes ways oracle",
+    "host gymnasium own_worlds",
+    "reproduce experiments",
+    "doorkey",
+    "docstrings",
+    "learning library inference",
+    "words_of_worlds language",
+    "baselines",
+    "trust_folders",
+)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items):
-    """Long files first, the longest before all: a worker that takes one last keeps the other waiting."""
-    place = {f"test_{name}.py": i for i, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    """Files in groups, each of which one process runs."""
+    group = {f"test_{name}.py": i for i, names in enumerate(_TOGETHER) for name in names.split()}
+    items.sort(key=lambda item: group.get(item.path.name, len(_TOGETHER)))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(str(group.get(item.path.name, item.path.name))))
 
 
 @pytest.fixture(scope="session")

@@ -61,12 +61,12 @@ def crane(kind=Crane):
 @cache
 def crane_library():
     """Some seconds of free play."""
-    config = cumulant.FreePlay(width=16, batch=64, num_envs=4, env_steps=6_000, replay=6_000, learning_rate=3e-3)
+    config = cumulant.FreePlay(width=16, batch=64, num_envs=4, env_steps=4_000, replay=4_000, learning_rate=3e-3)
     return cumulant.pretrain(crane(), config, seed=0)
 
 
 @cache
 def room_library():
     """Some seconds of free play."""
-    config = replace(cumulant.PRESETS["cpu"], width=32, batch=128, env_steps=256 * 1_000, replay=50_000)
+    config = replace(cumulant.PRESETS["cpu"], width=32, batch=128, env_steps=256 * 600, replay=50_000)
     return cumulant.pretrain(cumulant.Room(), config, seed=0)

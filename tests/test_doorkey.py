@@ -97,7 +97,7 @@ def test_it_can_be_drawn():
 
 
 def test_free_play_learns_to_take_the_key():
-    brief = replace(cumulant.PRESETS["cpu"], width=32, num_envs=64, batch=128, env_steps=64 * 1500, replay=30_000)
+    brief = replace(cumulant.PRESETS["cpu"], width=32, num_envs=64, batch=128, env_steps=64 * 1200, replay=30_000)
     library = cumulant.pretrain(WORLD, brief, seed=0)
     tasks = {"key": [goal("key held")]}
     learnt = library.evaluate(tasks, jax.random.key(1), episodes=64)["key"]

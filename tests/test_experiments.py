@@ -14,6 +14,7 @@ import pytest
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from cumulant.commands.reproduce import Reproduce
 from cumulant.experiments import from_pixels, methods
+from cumulant.experiments.bench import update_flops
 from cumulant.experiments.figures import FIGURES, PARTS
 from cumulant.experiments.from_pixels import VAE_SEARCH, FromPixels, Pipeline
 from cumulant.experiments.from_scratch import DQN_SEARCH
@@ -39,6 +40,7 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.transfer.library import Library
 from cumulant.worlds.pixels import PixelSpriteworld
+from cumulant.worlds.spriteworld import Spriteworld
 
 RECORDED = Path(__file__).parent.parent / "results"
 FRAMES = PixelSpriteworld(size=32)
@@ -185,3 +187,11 @@ def test_the_seconds_of_a_stage_are_those_it_last_reported():
     ):
         clock(metrics)
     assert (clock.compiling, clock.learning) == (9.0, 3.0)
+
+
+@pytest.mark.parametrize(("network", "trunks", "policies"), [("all_policies", 1, 6 * 3), ("trunk_per_feature", 6, 3)])
+def test_a_bench_counts_the_matrix_products_of_every_trunk(network, trunks, policies):
+    config = FreePlay(network=network, width=8, depth=2, batch=5, relational=False)
+    shown, heads = 6 * 8, 8 * policies * 3 * (1 + Spriteworld().num_actions)
+    forward = 2 * 5 * trunks * (shown + 8 * 8 + heads)
+    assert update_flops(Spriteworld(), config) == 5 * forward - 2 * 5 * trunks * shown

@@ -13,7 +13,7 @@ from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, Progress, tables_of
 from cumulant.goals.suites import PLANS, plans
 from cumulant.transfer.commitment import committed_gpi, hindrance
-from cumulant.transfer.evaluation import evaluate, evaluate_references
+from cumulant.transfer.evaluation import evaluate
 from cumulant.transfer.library import Library
 from cumulant.web.courses import as_felt
 from cumulant.worlds.episodes import Policy, aim_of, play_from, play_many
@@ -118,16 +118,11 @@ def test_plans_are_drawn_by_the_seed_and_look_as_they_should():
 
 
 def test_a_library_plays_plans_and_avoids_what_a_heedless_one_enters(library):
-    some = plans(NAMES, 8, seed=7)
+    some = plans(NAMES, 4, seed=7)
     played = library.evaluate(some, jax.random.key(0), 8)
     assert played["then"].success > 0.9
     assert played["without"].success > 0.9
     assert max(played[name].violated for name in ("then", "without", "without_agent")) < 0.02
-    references = evaluate_references(library.world, some, jax.random.key(0), 8)
-    assert references["oracle"]["then"].success > 0.97
-    assert references["oracle"]["without_agent"].success > 0.8
-    assert max(result.violated for result in references["oracle"].values()) == 0
-    assert references["random"]["then"].success < 0.5
 
 
 def test_phrases_tasks_and_plans_mean_the_same_to_a_library(library):

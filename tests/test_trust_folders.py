@@ -6,7 +6,7 @@ import attack_folders as attack
 def test_hostile_folders_are_refused_in_one_line_and_run_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(attack, "SECONDS", float("inf"))
     monkeypatch.setattr(attack, "PROCESS_SECONDS", float("inf"))
-    assert attack.attack_hostile(tmp_path, most=120, processes=1)
+    assert attack.attack_hostile(tmp_path, most=60, processes=1)
 
 
 def test_damage_is_refused_or_does_not_matter(tmp_path):

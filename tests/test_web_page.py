@@ -235,8 +235,7 @@ def test_who_queues_is_told_so_until_a_seat_is_free(browser, player, monkeypatch
         page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1180, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1180, "light"), (390, "dark")])
 def test_nothing_stands_in_the_way_of_people_and_screen_readers(visit, scheme, width):
     size = {"width": width, "height": 844}
     page = visit(f"?goal={PLAN.replace(' ', '+')}&seed=11", viewport=size, color_scheme=scheme)

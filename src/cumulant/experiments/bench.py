@@ -239,9 +239,14 @@ def _update_seconds(world: World, config: FreePlay) -> float:
 def update_flops(world: World, config: FreePlay) -> float:
     """Operations of an update's matrix products: forward and backward of the network, and two forward passes more."""
     network = make_network(config, inputs_of(true_features, world), world.num_actions, jax.random.key(0))
-    matrices = [leaf for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_array)) if leaf.ndim == 2]
+    linear = [layer for layer in jax.tree.leaves(network, is_leaf=_is_linear) if _is_linear(layer)]
+    matrices = [layer.weight for layer in linear]  # with a leading axis, where every feature has its own
     forward = 2 * config.batch * sum(matrix.size for matrix in matrices)
     return float(5 * forward - 2 * config.batch * matrices[0].size)  # no gradient is taken of the input
+
+
+def _is_linear(tree: PyTree) -> bool:
+    return isinstance(tree, eqx.nn.Linear)
 
 
 def matrix_peak() -> float:
