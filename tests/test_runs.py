@@ -57,6 +57,11 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(whole, tmp_path):
     assert metrics_in(tmp_path / "other") not in metrics_in(folder)
 
 
+def test_what_is_compiled_beside_training_changes_nothing(whole, monkeypatch):
+    monkeypatch.setattr(module, "_compiles_beside", lambda world: True)
+    assert eqx.tree_equal(whole[1], pretrain(WORLD, TINY, 5).network)
+
+
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(whole, tmp_path):
     pretrain(WORLD, TINY, 5, tmp_path, should_stop=stop_after(4), checkpoint_every=0.0)
     newest, before = sorted((tmp_path / "checkpoints").iterdir(), reverse=True)

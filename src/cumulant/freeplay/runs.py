@@ -106,7 +106,7 @@ def play_freely(
 
 
 def _compiles_beside(world: World) -> bool:
-    """Whether it pays to compile several programs at once: a CPU's cores are all in use by one, and a host plays one."""
+    """Whether it pays to compile several programs at once: one takes all cores of a CPU, and a host plays one."""
     return jax.default_backend() != "cpu" and at_once(world) is None
 
 
