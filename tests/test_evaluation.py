@@ -2,10 +2,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from cumulant.commands.output import rate_and_steps
 from cumulant.goals.language import parse
-from cumulant.transfer.evaluation import evaluate, summarise
+from cumulant.transfer.evaluation import evaluate, interval, summarise
 from cumulant.worlds.episodes import Policy, play_from, random_policy
 from cumulant.worlds.spriteworld import Spriteworld, State
 
@@ -63,3 +66,10 @@ def test_no_steps_at_all_are_not_no_number():
     always = summarise(np.ones((1, 2), bool), np.zeros((1, 2), int))
     assert rate_and_steps(always)[1] == "0.0"
     assert rate_and_steps(summarise(np.zeros((1, 2), bool), np.full((1, 2), 100)))[1] == "–"
+
+
+@given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_intervals_are_those_of_the_exact_test(counted):
+    solved, episodes = counted
+    known = binomtest(solved, episodes).proportion_ci(0.95)
+    np.testing.assert_allclose(interval(solved, episodes), (known.low, known.high), rtol=1e-9)

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 from scipy.special import entr
-from scipy.stats import rankdata
 
 
 class Dci(NamedTuple):
@@ -28,6 +26,8 @@ def rank_correlations(latents: Float[np.ndarray, "n d"], factors: Float[np.ndarr
 
 def unit_ranks(values: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
     """Ranks of each column, centred and scaled to length 1; a constant column becomes 0."""
+    from scipy.stats import rankdata  # takes a second to import
+
     centred = rankdata(values, axis=0) - (len(values) + 1) / 2
     length = np.linalg.norm(centred, axis=0)
     return centred / np.where(length == 0, 1.0, length)
@@ -40,6 +40,8 @@ def assignment(
 
     Where latents are too few, a factor may get none: -1 and 0.
     """
+    from scipy.optimize import linear_sum_assignment  # takes most of a second to import
+
     correlations = rank_correlations(latents, factors)
     chosen, told = linear_sum_assignment(correlations, maximize=True)
     index, strength = np.full(factors.shape[1], -1), np.zeros(factors.shape[1])

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.optimize import linear_sum_assignment
 
 from cumulant.features.disentanglement import unit_ranks
 from cumulant.goals.weights import weights
@@ -48,6 +47,8 @@ def ground(f: Float[np.ndarray, "n d"], thirds: Int[np.ndarray, "n k"]) -> Groun
 
     Every coordinate gets a latent of its own, so that the rank correlations are largest in all.
     """
+    from scipy.optimize import linear_sum_assignment  # takes most of a second to import
+
     d, k = f.shape[1], thirds.shape[1]
     if d < k:
         raise ValueError(f"{k} coordinates cannot be read from {d} latents")

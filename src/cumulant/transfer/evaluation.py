@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
-from scipy.stats import binomtest
+from scipy.special import betaincinv  # scipy.stats would take a second to import
 
 from cumulant.bounds import OutOfBounds
 from cumulant.goals.plans import Plan, PlanTable, tables_of
@@ -18,6 +18,7 @@ from cumulant.worlds.protocol import World
 from cumulant.worlds.seen import seen
 from cumulant.worlds.shipped import oracle_of
 
+_TAIL = 0.025  # left out at each end of an interval
 MAX_EPISODES = 10_000_000  # of a task, or from one start after the other: all are played side by side
 
 
@@ -89,15 +90,25 @@ def summarise(
     violated: Bool[np.ndarray, "tasks episodes"] | None = None,
 ) -> Success:
     """The success rate with its exact (Clopper-Pearson) 95 % interval."""
-    interval = binomtest(int(success.sum()), success.size).proportion_ci(0.95)
     return Success(
         success=float(success.mean()),
-        ci95=(float(interval.low), float(interval.high)),
+        ci95=interval(int(success.sum()), success.size),
         mean_steps=float(steps[success].mean()) if success.any() else None,
         tasks=len(success),
         episodes=success.size,
         violated=None if violated is None else float(violated.mean()),
     )
+
+
+def interval(solved: int, episodes: int) -> tuple[float, float]:
+    """Clopper and Pearson's 95 % interval of a success rate.
+
+    >>> interval(0, 10)[0], round(interval(0, 10)[1], 3)
+    (0.0, 0.308)
+    """
+    low = betaincinv(solved, episodes - solved + 1, _TAIL) if solved else 0.0
+    high = betaincinv(solved + 1, episodes - solved, 1 - _TAIL) if solved < episodes else 1.0
+    return float(low), float(high)
 
 
 def pool(results: Sequence[Success]) -> Success:
@@ -106,10 +117,9 @@ def pool(results: Sequence[Success]) -> Success:
     solved = [round(result.success * result.episodes) for result in results]
     steps = sum((result.mean_steps or 0) * n for result, n in zip(results, solved, strict=True))
     violations = [result.violated * result.episodes for result in results if result.violated is not None]
-    interval = binomtest(sum(solved), episodes).proportion_ci(0.95)
     return Success(
         success=sum(solved) / episodes,
-        ci95=(float(interval.low), float(interval.high)),
+        ci95=interval(sum(solved), episodes),
         mean_steps=steps / sum(solved) if any(solved) else None,
         tasks=results[0].tasks,
         episodes=episodes,
