@@ -3,6 +3,7 @@
 import os
 import tempfile
 from importlib import metadata
+from pathlib import Path
 
 # Tests compile far more than they run, so compile quickly, and each program once for all processes of a run.
 _QUICKLY = (
@@ -88,13 +89,24 @@ _TOGETHER = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+_GROUPS = {f"test_{name}.py": group for group, names in enumerate(_TOGETHER) for name in names.split()}
+
+
 def pytest_collection_modifyitems(items):
-    """Files in groups, each of which one process runs."""
-    group = {f"test_{name}.py": i for i, names in enumerate(_TOGETHER) for name in names.split()}
-    items.sort(key=lambda item: group.get(item.path.name, len(_TOGETHER)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(str(group.get(item.path.name, item.path.name))))
+    """The longest groups first."""
+    items.sort(key=lambda item: _GROUPS.get(item.path.name, len(_TOGETHER)))
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """A process takes a whole group, or a whole file of those in none."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = Path(nodeid.partition("::")[0]).name
+            return str(_GROUPS.get(file, file))
+
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -68,5 +68,5 @@ def crane_library():
 @cache
 def room_library():
     """Some seconds of free play."""
-    config = replace(cumulant.PRESETS["cpu"], width=32, batch=128, env_steps=256 * 600, replay=50_000)
+    config = replace(cumulant.PRESETS["cpu"], width=32, batch=128, env_steps=256 * 1_000, replay=50_000)
     return cumulant.pretrain(cumulant.Room(), config, seed=0)
