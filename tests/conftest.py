@@ -87,8 +87,6 @@ _TOGETHER = (
     "baselines",
     "trust_folders",
 )
-
-
 _GROUPS = {f"test_{name}.py": group for group, names in enumerate(_TOGETHER) for name in names.split()}
 
 

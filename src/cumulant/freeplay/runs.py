@@ -116,8 +116,11 @@ def _rehearsing(functions: Sequence[Callable[[Network], object]], network: Netwo
 
     What one of them raises is not lost: it will be called again when its turn comes.
     """
+    if not functions:
+        yield
+        return
     kept = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, network)  # training donates its own
-    with ThreadPoolExecutor(max(1, len(functions))) as threads:
+    with ThreadPoolExecutor(len(functions)) as threads:
         for function in functions:
             threads.submit(function, kept)
         yield

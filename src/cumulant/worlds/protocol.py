@@ -160,6 +160,27 @@ def ends(world: World) -> bool:
     return getattr(world, "ends", hasattr(world, "done"))
 
 
+class Around:
+    """What a world that is put around another takes from it as it is."""
+
+    world: World
+
+    @property
+    def num_actions(self) -> int:
+        """As in the world."""
+        return self.world.num_actions
+
+    @property
+    def feature_names(self) -> tuple[str | Feature, ...]:
+        """As in the world."""
+        return self.world.feature_names
+
+    @property
+    def ends(self) -> bool:
+        """Whether the world ever cannot go on."""
+        return ends(self.world)
+
+
 def begin(world: World, key: PRNGKeyArray, num: int) -> Episodes:
     """`num` new episodes."""
     return Episodes(jax.vmap(world.reset)(jax.random.split(key, num)), jnp.zeros(num, jnp.int32))

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8
 
-from cumulant.goals.feature import Feature
 from cumulant.worlds.episodes import Course
-from cumulant.worlds.protocol import World, done_in, ends, render
+from cumulant.worlds.protocol import Around, World, done_in, render
 
 
 class Pursued(NamedTuple):
@@ -18,21 +17,11 @@ class Pursued(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pursuing:
+class Pursuing(Around):
     """A world whose states know how far a course has come: where a goal must be a predicate on states."""
 
     world: World
     course: Course
-
-    @property
-    def num_actions(self) -> int:
-        """As in the world."""
-        return self.world.num_actions
-
-    @property
-    def feature_names(self) -> tuple[str | Feature, ...]:
-        """As in the world."""
-        return self.world.feature_names
 
     @property
     def max_steps(self) -> int:
@@ -56,11 +45,6 @@ class Pursuing:
     def features(self, now: Pursued) -> Float[Array, " k"]:
         """The true features of the state."""
         return self.world.features(now.state)
-
-    @property
-    def ends(self) -> bool:
-        """As in the world."""
-        return ends(self.world)
 
     def done(self, now: Pursued) -> Bool[Array, ""]:
         """Whether the world cannot go on."""

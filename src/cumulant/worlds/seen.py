@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8
 
-from cumulant.goals.feature import Feature, described
+from cumulant.goals.feature import described
 from cumulant.worlds import protocol
-from cumulant.worlds.protocol import World
+from cumulant.worlds.protocol import Around, World
 
 
 @dataclass(frozen=True)
-class Seen:
+class Seen(Around):
     """A world whose features lie in [0, 1], and whose observation has them first, then the world's further inputs.
 
     An agent with features of its own sees the world's observation as it is.
@@ -24,24 +24,9 @@ class Seen:
     tremble: tuple[float, ...] = ()  # of each feature, as a share of its range, where it was measured
 
     @property
-    def num_actions(self) -> int:
-        """As in the world."""
-        return self.world.num_actions
-
-    @property
-    def feature_names(self) -> tuple[str | Feature, ...]:
-        """As in the world."""
-        return self.world.feature_names
-
-    @property
     def max_steps(self) -> int:
         """As in the world."""
         return self.world.max_steps
-
-    @property
-    def ends(self) -> bool:
-        """Whether the world ever cannot go on."""
-        return protocol.ends(self.world)
 
     def reset(self, key: PRNGKeyArray) -> PyTree:
         """As in the world."""
