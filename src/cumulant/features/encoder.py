@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, UInt8
 
 from cumulant import storage
 from cumulant.features.autoencoders import Autoencoder, Keypoints, Vae, in_half_precision
@@ -145,9 +145,8 @@ class Measures(NamedTuple):
 def measure(encoder: Encoder, key: PRNGKeyArray, frames: int = 2000) -> Measures:
     """Judge an encoder by the true state, on frames of random starts."""
     world = encoder.world
-    states = jax.vmap(world.reset)(jax.random.split(key, frames))
-    latents = encoded(encoder, jax.jit(jax.vmap(world.observe))(states))
-    factors = np.asarray(jax.vmap(world.features)(states))
+    shown, true = random_frames(world, jax.random.split(key, frames))
+    latents, factors = encoded(encoder, shown), np.asarray(true)
     chosen, strength = assignment(latents, factors)
     return Measures(
         dict(zip(names_of(world.feature_names), strength.tolist(), strict=True)),
@@ -157,6 +156,13 @@ def measure(encoder: Encoder, key: PRNGKeyArray, frames: int = 2000) -> Measures
         kept=latents.shape[1],
         correlations=rank_correlations(latents, factors),
     )
+
+
+@eqx.filter_jit
+def random_frames(world: World, keys: Key[Array, " n"]) -> tuple[UInt8[Array, "n size size 3"], Float[Array, "n k"]]:
+    """What random starts look like, and their true features."""
+    states = jax.vmap(world.reset)(keys)
+    return jax.vmap(world.observe)(states), jax.vmap(world.features)(states)
 
 
 def make_autoencoder(world: World, settings: Represent, key: PRNGKeyArray) -> Autoencoder:
@@ -181,8 +187,12 @@ def encoded(
     encode: Callable[[UInt8[Array, "size size 3"]], Float[Array, " d"]], frames: UInt8[Array, "n size size 3"]
 ) -> Float[np.ndarray, "n d"]:
     """Many frames' latents."""
-    each = eqx.filter_jit(lambda encode, part: jax.vmap(encode)(part))
-    return np.concatenate([each(encode, part) for part in in_parts(frames)])
+    return np.concatenate([_each_encoded(encode, part) for part in in_parts(frames)])
+
+
+@eqx.filter_jit
+def _each_encoded(encode: Callable[..., Float[Array, " d"]], frames: UInt8[Array, "p size size 3"]) -> Array:
+    return jax.vmap(encode)(frames)
 
 
 def in_parts(rows: Rows, size: int = 256) -> list[Rows]:

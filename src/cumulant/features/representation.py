@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt8
 
 from cumulant.bounds import check_memory
 from cumulant.features.autoencoders import Autoencoder, Decoder, image_of
-from cumulant.features.encoder import Encoder, encoded, in_parts, make_autoencoder, scaled
+from cumulant.features.encoder import Encoder, encoded, in_parts, make_autoencoder, random_frames, scaled
 from cumulant.features.grounding import check_labels, ground
 from cumulant.features.settings import Represent
 from cumulant.goals.bins import bin_index
@@ -36,7 +36,12 @@ class Pairs(NamedTuple):
 
 def explore(world: World, key: PRNGKeyArray, pairs: int) -> Pairs:
     """What random play sees, rendered where the program runs: pairs of frames, one action apart."""
+    episodes = _explored(world, jax.random.split(key, -(-pairs // _MOMENTS)))
+    return jax.tree.map(lambda leaf: leaf[:pairs], episodes)
 
+
+@eqx.filter_jit
+def _explored(world: World, keys: Key[Array, " n"]) -> Pairs:
     def episode(key: PRNGKeyArray) -> Pairs:
         key_start, key_play = jax.random.split(key)
         steps = _SPACING * _MOMENTS
@@ -44,8 +49,7 @@ def explore(world: World, key: PRNGKeyArray, pairs: int) -> Pairs:
         chosen = [jax.tree.map(lambda leaf, i=i: leaf[i:steps:_SPACING], states) for i in (0, 1)]
         return Pairs(*(jax.vmap(world.observe)(part) for part in chosen))
 
-    episodes = jax.jit(jax.vmap(episode))(jax.random.split(key, -(-pairs // _MOMENTS)))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:pairs], episodes)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), jax.vmap(episode)(keys))
 
 
 def represent(
@@ -109,9 +113,8 @@ def _labelled(
     world: World, key: PRNGKeyArray, number: int
 ) -> tuple[UInt8[Array, "n size size 3"], Int[np.ndarray, "n k"]]:
     """Frames of random states, and the third that each coordinate lies in."""
-    states = jax.vmap(world.reset)(jax.random.split(key, number))
-    thirds = jax.vmap(lambda state: bin_index(world.features(state), 3))(states)
-    return jax.jit(jax.vmap(world.observe))(states), np.asarray(thirds)
+    frames, factors = random_frames(world, jax.random.split(key, number))
+    return frames, np.asarray(bin_index(factors, 3))
 
 
 class _Learning(NamedTuple):
@@ -131,34 +134,16 @@ def _best(
     """Of several autoencoders, learnt one after the other by the same program, the one that reconstructs best."""
     shapes = eqx.filter_eval_shape(make_autoencoder, world, settings, key)
     static = eqx.filter(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct), inverse=True)
-    optimiser = _optimiser(settings)
-
-    @jax.jit
-    def start(key: PRNGKeyArray) -> _Learning:
-        weights = eqx.filter(make_autoencoder(world, settings, key), eqx.is_array)
-        return _Learning(weights, optimiser.init(weights), key, jnp.zeros(()))
-
-    def loss(weights: PyTree, batch: Pairs, key: PRNGKeyArray) -> Float[Array, ""]:
-        each = jax.vmap(eqx.combine(weights, static).loss)
-        return each(*batch, jax.random.split(key, settings.batch)).mean()
-
-    def update(now: _Learning, pairs: Pairs) -> _Learning:
-        key, key_batch, key_loss = jax.random.split(now.key, 3)
-        chosen = jax.random.randint(key_batch, (settings.batch,), 0, len(pairs.before))
-        batch = jax.tree.map(lambda leaf: leaf[chosen], pairs)
-        value, gradient = jax.value_and_grad(loss)(now.weights, batch, key_loss)
-        change, state = optimiser.update(gradient, now.optimiser)
-        return _Learning(optax.apply_updates(now.weights, change), state, key, now.total + value)
-
     begun = time.perf_counter()
-    program = jax.jit(update, donate_argnums=0).lower(start(key), pairs).compile()
+    first = _started(world, settings, key)
+    program = _updated.lower((settings, static, pairs), first).compile()  # type: ignore[attr-defined]
     report({"event": "compiled", "seconds": time.perf_counter() - begun})
     candidates, frames, begun = [], pairs.before[:_JUDGED], time.perf_counter()
     for restart in range(settings.restarts):
-        now, done = start(jax.random.fold_in(key, restart)), 0
+        now, done = _started(world, settings, jax.random.fold_in(key, restart)), 0
         for until in sorted({settings.updates * part // _CHUNKS for part in range(1, _CHUNKS + 1)} - {0}):
             for _ in range(done, until):  # a compiled loop would be no faster, and on a CPU convolutions in it are slow
-                now = program(now, pairs)
+                now = program((settings, static, pairs), now)
             mean, now, done = float(now.total) / (until - done), now._replace(total=jnp.zeros(())), until
             made = restart * settings.updates + done
             if not math.isfinite(mean):
@@ -167,6 +152,29 @@ def _best(
         autoencoder = eqx.combine(now.weights, static)
         candidates.append((misfit(autoencoder, frames, encoded(autoencoder.encode, frames)), restart, autoencoder))
     return min(candidates)[2]
+
+
+@eqx.filter_jit
+def _started(world: World, settings: Represent, key: PRNGKeyArray) -> _Learning:
+    weights = eqx.filter(make_autoencoder(world, settings, key), eqx.is_array)
+    return _Learning(weights, _optimiser(settings).init(weights), key, jnp.zeros(()))
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _updated(given: tuple[Represent, Autoencoder, Pairs], now: _Learning) -> _Learning:
+    """One update of an autoencoder, whose weights are apart from all else that it is."""
+    settings, static, pairs = given
+
+    def loss(weights: PyTree, batch: Pairs, key: PRNGKeyArray) -> Float[Array, ""]:
+        each = jax.vmap(eqx.combine(weights, static).loss)
+        return each(*batch, jax.random.split(key, settings.batch)).mean()
+
+    key, key_batch, key_loss = jax.random.split(now.key, 3)
+    chosen = jax.random.randint(key_batch, (settings.batch,), 0, len(pairs.before))
+    batch = jax.tree.map(lambda leaf: leaf[chosen], pairs)
+    value, gradient = jax.value_and_grad(loss)(now.weights, batch, key_loss)
+    change, state = _optimiser(settings).update(gradient, now.optimiser)
+    return _Learning(optax.apply_updates(now.weights, change), state, key, now.total + value)
 
 
 def _optimiser(settings: Represent) -> optax.GradientTransformation:

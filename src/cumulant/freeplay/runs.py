@@ -126,16 +126,23 @@ def _rehearsing(functions: Sequence[Callable[[Network], object]], network: Netwo
         yield
 
 
+@eqx.filter_jit(donate="all-except-first")
+def _advanced(given: tuple[World, FreePlay, Features, Array], training: Training) -> tuple[Training, Array]:
+    """Training up to some update: compiled once, however many runs of a kind there are."""
+    world, config, features, until = given
+    return train(world, config, features, training, until)
+
+
 def compiled(
     world: World, config: FreePlay, features: Features, arrays: Training, static: Training
 ) -> tuple[Advance, float]:
     """Training as one program over arrays alone, and the seconds it took to compile."""
-    f, f_static = eqx.partition(features, eqx.is_array)
+    begun = time.perf_counter()
+    given = (world, config, features, arrays.update)
+    program = _advanced.lower(given, eqx.combine(arrays, static)).compile()  # type: ignore[attr-defined]
 
-    def advance(f: PyTree, arrays: Training, until: Array) -> tuple[PyTree, Array]:
-        training, loss = train(world, config, eqx.combine(f, f_static), eqx.combine(arrays, static), until)
+    def advance(arrays: PyTree, until: Array) -> tuple[PyTree, Array]:
+        training, loss = program((world, config, features, until), eqx.combine(arrays, static))
         return eqx.filter(training, eqx.is_array), loss
 
-    begun = time.perf_counter()
-    program = jax.jit(advance, donate_argnums=1).lower(f, arrays, arrays.update).compile()
-    return lambda arrays, until: program(f, arrays, until), time.perf_counter() - begun
+    return advance, time.perf_counter() - begun

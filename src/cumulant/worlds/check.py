@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from cumulant.goals.feature import Feature, described
 from cumulant.worlds.failures import plainly
@@ -144,29 +144,32 @@ def _data(leaf: Array) -> Array:
 
 def _walks(world: World) -> _Walks:
     """Random play from random starts."""
-    steps = min(world.max_steps, _STEPS)
     copies = min(_COPIES, at_once(world) or _COPIES)
+    with plainly():
+        features, shown, done = jax.block_until_ready(_walked(world, jax.random.split(jax.random.key(0), copies)))
+    return _Walks(np.asarray(features), [np.asarray(leaf) for leaf in jax.tree.leaves(shown)], np.asarray(done))
 
-    @eqx.filter_jit
+
+@eqx.filter_jit
+def _walked(world: World, keys: Key[Array, " n"]) -> tuple:
+    """Features, observation, and whether all is over, at every step of random walks."""
+
+    def look(state: PyTree) -> tuple:
+        return jnp.asarray(world.features(state), jnp.float32), world.observe(state), done_in(world, state)
+
+    def step(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, tuple]:
+        action = jax.random.randint(key, (), 0, world.num_actions)
+        following = step_unless(world, done_in(world, state), state, action)
+        return following, look(following)
+
     def walk(key: PRNGKeyArray) -> tuple:
-        def look(state: PyTree) -> tuple:
-            return jnp.asarray(world.features(state), jnp.float32), world.observe(state), done_in(world, state)
-
-        def step(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, tuple]:
-            action = jax.random.randint(key, (), 0, world.num_actions)
-            following = step_unless(world, done_in(world, state), state, action)
-            return following, look(following)
-
         key_start, key_steps = jax.random.split(key)
         start = world.reset(key_start)
         seen: tuple
-        _, seen = jax.lax.scan(step, start, jax.random.split(key_steps, steps))
+        _, seen = jax.lax.scan(step, start, jax.random.split(key_steps, min(world.max_steps, _STEPS)))
         return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), look(start), seen)
 
-    with plainly():
-        played = jax.vmap(walk)(jax.random.split(jax.random.key(0), copies))
-        features, shown, done = jax.block_until_ready(played)
-    return _Walks(np.asarray(features), [np.asarray(leaf) for leaf in jax.tree.leaves(shown)], np.asarray(done))
+    return jax.vmap(walk)(keys)
 
 
 def _numbers(walks: _Walks) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
 from cumulant.goals.plans import Plan, tables_of
@@ -44,10 +44,14 @@ def first_interesting(
     """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
     keys = jax.random.split(key, (len(tasks), _STARTS))
     tables = tables_of(list(tasks.values()))
-    record = eqx.filter_jit(lambda *xs: over_episodes(world, partial(attempt, world, make_policy), xs, keys))
-    episodes = record(tables, tables if guides is None else guides)
+    episodes = _attempts(world, make_policy, (tables, tables if guides is None else guides), keys)
     each = [jax.tree.map(lambda leaf, i=i: leaf[i], episodes) for i in range(len(tasks))]
     return [film_of(world, caption, group) for caption, group in zip(tasks, each, strict=True)]
+
+
+@eqx.filter_jit
+def _attempts(world: World, make_policy: PolicyMaker, xs: tuple, keys: Key[Array, "tasks starts"]) -> Play:
+    return over_episodes(world, partial(attempt, world, make_policy), xs, keys)
 
 
 def film_of(world: World, caption: str, episodes: Play) -> Film:
