@@ -111,6 +111,11 @@ def pytest_xdist_make_scheduler(config, log):
     return Together(config, log)
 
 
+def pytest_sessionfinish():
+    """What is left is no rubbish: pytest would look through all of it five times."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def player():
     from web_server import shipped_player  # only the tests of the web need what it imports

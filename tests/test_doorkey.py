@@ -11,11 +11,12 @@ import cumulant
 
 pytest.importorskip("xminigrid", reason="DoorKey is not tested: it needs the extra `xland`")
 
-from cumulant.transfer.evaluation import evaluate, evaluate_references
+from cumulant.transfer.evaluation import evaluate
 from cumulant.worlds import shipped
 from cumulant.worlds.doorkey import DoorKey
-from cumulant.worlds.episodes import goal_of, play_from
+from cumulant.worlds.episodes import goal_of, play_from, random_policy
 from cumulant.worlds.search import search_policy
+from cumulant.worlds.seen import seen
 
 WORLD = DoorKey(size=5, max_steps=20)
 KEY, DOOR = 2, 3  # of the features
@@ -101,5 +102,5 @@ def test_free_play_learns_to_take_the_key():
     library = cumulant.pretrain(WORLD, brief, seed=0)
     tasks = {"key": [goal("key held")]}
     learnt = library.evaluate(tasks, jax.random.key(1), episodes=64)["key"]
-    chance = evaluate_references(WORLD, tasks, jax.random.key(1), 64)["random"]["key"]
+    chance = evaluate(seen(WORLD), random_policy, tasks, jax.random.key(1), 64)["key"]
     assert learnt.success > chance.success + 0.2

@@ -114,7 +114,7 @@ def test_other_goals_on_any_grid_compile_nothing_new(client, player):
     for bins in (1, 2, 3, 5, 7, 9, 16, 18, 27, 40, 63, 72, 80, 98, 99):
         aim = player.aim(f"square x {bins}/{bins} or circle y 1/{bins}")
         player.episode(aim, bins, None, "committed")
-        if bins % 40 == 0:
+        if bins == 80:
             player.teach(aim.task, 0)
         with contextlib.suppress(ValueError):  # too fine
             player.guides("oracle", aim)
