@@ -47,8 +47,18 @@ class Dial:
         return {"two": state, "still": jnp.zeros(1)}.get(self.fault, state[:1])
 
 
+@dataclass(frozen=True)
+class Watched(Dial):
+    """A dial that shows the network something of its own."""
+
+    loudness: float = 1.0
+
+    def inputs(self, obs):
+        return jnp.log(obs - 2) if self.fault == "inputs" else self.loudness * (2 * obs - 1)
+
+
 def test_worlds_that_ship_have_no_faults():
-    assert check(Spriteworld()) == check(Room()) == check(Dial()) == []
+    assert check(Spriteworld()) == check(Room()) == check(Dial()) == check(Watched()) == []
 
 
 def test_a_world_on_the_host_is_played_too():
@@ -71,6 +81,8 @@ def test_a_world_on_the_host_is_played_too():
         (Dial(num_actions=0), "num_actions", "1 or more"),
         (Dial(feature_names=()), "feature_names", "name of its own"),
         (Dial(feature_names=(Feature("dial", high=40),)), "dial", "narrow the range"),
+        (Watched("inputs"), "inputs", "NaN"),
+        (Watched(loudness=2000.0), "inputs", "a network likes"),
         (object(), "num_actions", "has none"),
     ],
 )

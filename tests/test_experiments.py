@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
+from conftest import THIRDS
 from cumulant.commands.reproduce import Reproduce
 from cumulant.experiments import from_pixels, methods
 from cumulant.experiments.bench import update_flops
@@ -107,7 +108,7 @@ def test_a_search_has_tasks_or_seeds_of_its_own():
 )
 def test_a_method_is_judged_in_its_own_way(name, asked, monkeypatch, tmp_path):
     """But for learning and acting, which have tests of their own."""
-    lines, network = {}, Library.load().network
+    lines, network = {}, Library.load(THIRDS).network
 
     def few_shot(line, world, trials, gpi, bins, seed, paper, regions=3):
         lines[line] = (gpi.committed, paper, bins, regions)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from conftest import THIRDS
 from cumulant.features.coordinates import true_features
 from cumulant.goals.bins import phi
 from cumulant.goals.language import parse
@@ -149,7 +150,7 @@ class Beside:
 
 def test_features_a_little_off_reach_goals_if_their_resolution_is_known():
     """Otherwise the agent stops at the edge of a goal, where it believes to have reached it."""
-    library = Library.load()
+    library = Library.load(THIRDS)
     table = jnp.asarray(parse("square top right and circle middle").table())[None]
     starts = jax.random.split(jax.random.key(0), (1, 128))
 

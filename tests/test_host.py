@@ -364,6 +364,15 @@ def test_inputs_are_of_size_one_where_the_environment_has_no_bounds():
     assert 0.1 < float(jnp.abs(x[:, 1]).mean()) < 2
 
 
+def test_a_network_sees_what_the_user_makes_of_an_observation():
+    world = point(inputs=lambda obs: 10 * obs["where"][:1])
+    obs = world.observe(world.reset(jax.random.key(0)))
+    np.testing.assert_allclose(world.inputs(obs), 10 * world.as_shown(obs)["where"][:1])
+    assert world.apart().view is world.view
+    with pytest.raises(ValueError, match="row of numbers"):
+        point(inputs=lambda obs: obs["where"][None])
+
+
 def test_a_fence_keeps_the_point_within_reach():
     f = (Feature("x", low=-1.0, high=1.0), Feature("y", low=-1.0, high=1.0))
     for fence, within in (((0, 0),), True), ((), False):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import THIRDS
 from cumulant.goals.rewards import rewards, value
 from cumulant.goals.tasks import reached
 from cumulant.transfer import linear_systems
@@ -123,7 +124,7 @@ def test_only_what_stands_out_from_its_noise_is_outstanding():
 
 @pytest.fixture(scope="module")
 def library():
-    return Library.load()
+    return Library.load(THIRDS)
 
 
 @pytest.mark.parametrize("gather", [collect_at_random, collect])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
+from conftest import THIRDS
 from cumulant.commands.cli import main
 from cumulant.features.coordinates import Inputs, feature_count
 from cumulant.features.encoder import Encoder, make_autoencoder
@@ -186,7 +187,7 @@ class Rewired(eqx.Module):
 
 
 def test_phrases_are_solved_from_frames():
-    world, shipped = PixelSpriteworld(max_steps=50), Library.load()
+    world, shipped = PixelSpriteworld(max_steps=50), Library.load(THIRDS)
     encoder = colour_encoder(world)
     place = jnp.array([ORDER.index(i) for i in range(6)])
     library = Library(world, shipped.config, Rewired(shipped.network, place, encoder.flip), encoder)

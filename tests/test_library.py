@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import shutil
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -11,8 +10,7 @@ import pytest
 import safetensors
 import safetensors.numpy
 
-import cumulant
-from conftest import Sliders
+from conftest import THIRDS, Sliders
 from cumulant.commands.cli import main
 from cumulant.features.coordinates import Inputs, entangled_features, true_features
 from cumulant.freeplay.learning import make_network
@@ -87,12 +85,11 @@ def test_arrays_are_stored_by_their_names_in_the_tree(small):
         assert names <= set(stored.keys())
 
 
-def test_a_library_of_version_0_1_which_counted_its_arrays_loads(shipped):
-    folder = Path(cumulant.__file__).parent / "shipped"
-    assert json.loads((folder / "config.json").read_text())["format"] == 1
-    stored = safetensors.numpy.load_file(folder / "weights.safetensors")
+def test_a_library_of_version_0_1_which_counted_its_arrays_loads():
+    assert json.loads((THIRDS / "config.json").read_text())["format"] == 1
+    stored = safetensors.numpy.load_file(THIRDS / "weights.safetensors")
     assert set(stored) == {str(i) for i in range(len(stored))}
-    for i, leaf in enumerate(jax.tree.leaves(shipped.network)):
+    for i, leaf in enumerate(jax.tree.leaves(Library.load(THIRDS).network)):
         np.testing.assert_array_equal(stored[str(i)], leaf)
 
 

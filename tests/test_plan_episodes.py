@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from conftest import THIRDS
 from cumulant.commands.cli import main
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, Progress, tables_of
@@ -24,7 +25,7 @@ NAMES = Spriteworld().feature_names
 
 @pytest.fixture(scope="module")
 def library():
-    return Library.load()
+    return Library.load(THIRDS)
 
 
 def playing(*actions):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from conftest import THIRDS
 from cumulant import Library, play, reached
 from cumulant.commands.cli import main
 from cumulant.worlds.gymnasium_envs import SpriteworldEnv
@@ -21,7 +22,7 @@ EPISODES = (
 
 @pytest.fixture(scope="module")
 def library():
-    return Library.load()
+    return Library.load(THIRDS)
 
 
 def in_python(library, phrase, seed):
@@ -49,7 +50,24 @@ def in_gymnasium(library, phrase, seed):
 
 def on_the_command_line(tmp_path, phrase, seed):
     trace = tmp_path / f"{seed}.json"
-    assert main(["solve", phrase, "--seed", str(seed), "--episodes", "3", "--trace", str(trace), "--json"]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                phrase,
+                "--library",
+                str(THIRDS),
+                "--seed",
+                str(seed),
+                "--episodes",
+                "3",
+                "--trace",
+                str(trace),
+                "--json",
+            ]
+        )
+        == 0
+    )
     written = json.loads(trace.read_text())
     return written["observations"], written["actions"]
 

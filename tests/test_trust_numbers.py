@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
+from conftest import THIRDS
 from cumulant.goals.suites import coverage, suite
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.goals.weights import in_units, padded, unit
@@ -20,7 +21,7 @@ BUDGET = 500
 
 @pytest.fixture(scope="module")
 def library():
-    return Library.load()
+    return Library.load(THIRDS)
 
 
 def scaled(scale, edge, state):

@@ -1,4 +1,4 @@
-"""A server of the shipped library for tests: in a thread, so that the types of all that it computes are checked too."""
+"""A server of a library for tests: in a thread, so that the types of all that it computes are checked too."""
 
 import contextlib
 import json
@@ -14,8 +14,8 @@ PHRASE = "square top left and circle right"
 PLAN = "keep square left then circle top without agent bottom"
 
 
-def shipped_player():
-    return Player(Library.load())
+def player_of(folder):
+    return Player(Library.load(folder))
 
 
 @contextlib.contextmanager

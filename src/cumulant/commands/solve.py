@@ -189,6 +189,6 @@ def _meaning(library: "Library", w: Any) -> str:
         if row.max() > max(_MATTERS * rows.max(), 0)
     }
     if library.knows_words and not library.grounding:
-        return str(Task.where(names, {names[i]: bins for i, bins in liked.items()}, library.config.bins))
+        return str(Task.where(names, {names[i]: bins for i, bins in liked.items()}, library.config.bins).coarsest())
     conditions = [f"{names[i]} {' or '.join(library.bin_names[i][j] for j in bins)}" for i, bins in liked.items()]
     return " and ".join(conditions) or "anything"

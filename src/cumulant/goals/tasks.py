@@ -6,6 +6,7 @@ nothing, and a clause is exactly a weight vector w over the cumulants. By defaul
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import lcm
 
 import jax.numpy as jnp
 import numpy as np
@@ -91,6 +92,17 @@ class Task:
             raise ValueError(f"a task of {self.bins} bins cannot be told in {bins}: give a multiple")
         finer = tuple(tuple(Region(mask, self.bins).on(bins).mask for mask in clause) for clause in self.clauses)
         return Task(self.coordinates, finer, bins)
+
+    def coarsest(self) -> "Task":
+        """The same goal on the coarsest grid that can tell it.
+
+        >>> import cumulant
+        >>> print(cumulant.Task.where(cumulant.Spriteworld().feature_names, {"square_x": [0, 1, 2]}, bins=9).coarsest())
+        square left
+        """
+        own = lcm(*(Region(mask, self.bins).coarsest().of for clause in self.clauses for mask in clause))
+        coarse = tuple(tuple(Region(mask, self.bins).on(own).mask for mask in clause) for clause in self.clauses)
+        return Task(self.coordinates, coarse, own)
 
     def __and__(self, other: "Task") -> "Task":
         """Both goals at once."""

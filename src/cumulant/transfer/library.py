@@ -55,7 +55,7 @@ class Library:
     >>> print(library.task("get the square to the top left"))
     square top left
     >>> library.weights("square left or circle right").shape  # clauses, features, bins
-    (2, 6, 3)
+    (2, 6, 9)
     >>> library.evaluate({"mine": [library.task("agent left")]}, jax.random.key(0), episodes=8)["mine"].success
     1.0
     """
@@ -217,7 +217,7 @@ class Library:
         >>> library = cumulant.Library.load()
         >>> belief = library.understand_reward(lambda state: state.agent[0] > 2 / 3, jax.random.key(0), budget=500)
         >>> int(belief.boxes[0]), belief.w.shape  # one conjunction
-        (1, (1, 6, 3))
+        (1, (1, 6, 9))
         """
         return inference.learn(self.seen, self.gpi(), self.config.bins, reward, key, (budget,), paper)
 

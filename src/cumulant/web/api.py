@@ -3,7 +3,6 @@
 import base64
 import io
 from collections.abc import Callable
-from math import lcm
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -282,14 +281,7 @@ def _violation(aim: Aim, episode: PlayedEpisode) -> str:
     stage = episode.stages[-1]
     entered = episode.broken == "entered"
     what = aim.plan.stages[stage].avoid if entered else aim.plan.kept[stage]
-    return f"{episode.broken} {_simply(what)}" if what else episode.broken
-
-
-def _simply(task: Task) -> str:
-    """A task in words, on its own grid and not that of the plan that it is part of."""
-    own = lcm(*(Region(mask, task.bins).coarsest().of for clause in task.clauses for mask in clause))
-    coarse = tuple(tuple(Region(mask, task.bins).on(own).mask for mask in clause) for clause in task.clauses)
-    return str(Task(task.coordinates, coarse, own))
+    return f"{episode.broken} {what.coarsest()}" if what else episode.broken
 
 
 def _thoughts(had: list[tuple[int, Thought]]) -> list[schemas.Thought]:

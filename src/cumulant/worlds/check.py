@@ -21,6 +21,7 @@ _FAR, _ASTRAY = 0.1, 0.05  # of a range, and of all states: a feature so far out
 _UNUSED = 0.05  # of a range: what moves by less in all uses too little of it
 _SMALL = 0.05  # of a feature's large changes: what is smaller is a tremble
 _OFTEN = 0.2  # of all steps: a tremble that is seen less often does no harm
+_LOUD = 10.0  # numbers beyond which a network hears little else
 _DIGITS = 4  # of a tremble, as folders keep it
 _MEMBERS = ("num_actions", "max_steps", "feature_names", "reset", "step", "observe", "features")
 
@@ -38,6 +39,7 @@ class _Walks(NamedTuple):
 
     features: Float[np.ndarray, "n t+1 k"]
     observations: list[np.ndarray]  # leaves, [n, t + 1, ...] each
+    inputs: list[np.ndarray]  # the same of what the network sees beside the features; none by default
     done: np.ndarray  # [n, t + 1]
 
 
@@ -64,7 +66,8 @@ def check(world: Any) -> list[Finding]:
     if errors:
         return errors
     features = described(world.feature_names)
-    return [finding for i, each in enumerate(features) for finding in _feature(each, walks, i)] + list(_actions(world))
+    found = [finding for i, each in enumerate(features) for finding in _feature(each, walks, i)]
+    return [*found, *_loudness(walks), *_actions(world)]
 
 
 def _structure(world: Any) -> Iterator[Finding]:
@@ -101,6 +104,7 @@ def _shapes(world: World, k: int) -> Iterator[Finding]:
         "observe": world.observe,
         "features": world.features,
         "done": partial(done_in, world),
+        "inputs": partial(_inputs, world),
     }
     for name, function in functions.items():
         inputs = {"reset": (jax.random.key(0),), "step": (given.get("reset"), jnp.int32(0))}
@@ -116,6 +120,11 @@ def _shapes(world: World, k: int) -> Iterator[Finding]:
         yield Finding("error", "features", f"they are {features}, but there are {k} feature_names")
     if done != "bool[]":
         yield Finding("error", "done", f"it must be one truth value, but is {done}")
+
+
+def _inputs(world: World, state: PyTree) -> PyTree:
+    """What the network sees beside the features: what the world makes of its observation, if anything."""
+    return world.inputs(world.observe(state)) if hasattr(world, "inputs") else ()
 
 
 def _described(tree: PyTree) -> str:
@@ -146,16 +155,18 @@ def _walks(world: World) -> _Walks:
     """Random play from random starts."""
     copies = min(_COPIES, at_once(world) or _COPIES)
     with plainly():
-        features, shown, done = jax.block_until_ready(_walked(world, jax.random.split(jax.random.key(0), copies)))
-    return _Walks(np.asarray(features), [np.asarray(leaf) for leaf in jax.tree.leaves(shown)], np.asarray(done))
+        walked = jax.block_until_ready(_walked(world, jax.random.split(jax.random.key(0), copies)))
+    features, shown, inputs, done = jax.device_get(walked)
+    return _Walks(features, jax.tree.leaves(shown), jax.tree.leaves(inputs), done)
 
 
 @eqx.filter_jit
 def _walked(world: World, keys: Key[Array, " n"]) -> tuple:
-    """Features, observation, and whether all is over, at every step of random walks."""
+    """Features, observation, inputs, and whether all is over, at every step of random walks."""
 
     def look(state: PyTree) -> tuple:
-        return jnp.asarray(world.features(state), jnp.float32), world.observe(state), done_in(world, state)
+        features = jnp.asarray(world.features(state), jnp.float32)
+        return features, world.observe(state), _inputs(world, state), done_in(world, state)
 
     def step(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, tuple]:
         action = jax.random.randint(key, (), 0, world.num_actions)
@@ -173,7 +184,8 @@ def _walked(world: World, keys: Key[Array, " n"]) -> tuple:
 
 
 def _numbers(walks: _Walks) -> Iterator[Finding]:
-    for name, values in {"features": [walks.features], "observe": walks.observations}.items():
+    seen = {"features": [walks.features], "observe": walks.observations, "inputs": walks.inputs}
+    for name, values in seen.items():
         if any(leaf.dtype.kind == "f" and not np.isfinite(leaf).all() for leaf in values):
             yield Finding("error", name, "random play meets NaN or an infinity: find the step that makes it")
 
@@ -201,6 +213,13 @@ def _feature(feature: Feature, walks: _Walks, i: int) -> Iterator[Finding]:
     tremble = resolution_seen(changes / extent) * extent
     if tremble > feature.resolution:
         yield Finding("warning", name, f"it trembles by up to {tremble:.2g}: give it resolution={tremble:.2g}")
+
+
+def _loudness(walks: _Walks) -> Iterator[Finding]:
+    """Whether a network can listen to its inputs."""
+    loudest = max((float(np.abs(leaf).max()) for leaf in walks.inputs if leaf.size), default=0.0)
+    if loudest > _LOUD:
+        yield Finding("warning", "inputs", f"they go up to {loudest:.2g}, and a network likes [-1, 1]: scale them")
 
 
 def resolution_seen(changes: Float[np.ndarray, "..."]) -> float:

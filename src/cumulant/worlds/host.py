@@ -46,8 +46,10 @@ class HostWorld:
 
     `features` is written in JAX, and takes an observation as the environment shows it: an array, or a dictionary or
     tuple of them. `feature_names` describe what it returns, in their own units. An agent sees the observation flat, as
-    `gymnasium.spaces.flatten` has it. Environments with continuous actions need `actions`, made by `primitives`. Up to
-    `num_envs` episodes go on at once, each for `max_steps` actions, by default the environment's own time limit.
+    `gymnasium.spaces.flatten` has it. The network sees all of that beside the features; or what `inputs` makes of the
+    observation, a row of numbers of about [-1, 1], where a good eye needs more than scaling. Environments with
+    continuous actions need `actions`, made by `primitives`. Up to `num_envs` episodes go on at once, each for
+    `max_steps` actions, by default the environment's own time limit.
 
     States are tickets: each can be stepped once, and only as long as its environment is not needed for another episode.
     Seeds come from keys, so runs can be repeated as far as the environment can.
@@ -69,6 +71,7 @@ class HostWorld:
     num_envs: int
     max_steps: int
     purpose: str
+    view: Callable[[Any], Float[Array, " n"]] | None
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class HostWorld:
         num_envs: int = 8,
         max_steps: int | None = None,
         purpose: str = "",
+        inputs: Callable[[Any], Float[Array, " n"]] | None = None,
     ):
         """Make one environment, and refuse what cannot work with it."""
         spec = shown_by(environment)
@@ -91,8 +95,14 @@ class HostWorld:
         if num_envs < 1:
             raise ValueError(f"a world has at least one environment, but num_envs is {num_envs}")
         names = tuple(feature_names)
-        values = {"environment": environment, "measure": features, "feature_names": names, "actions": actions}
-        for field, value in (values | {"num_envs": num_envs, "max_steps": limit, "purpose": purpose}).items():
+        values: dict[str, Any] = {
+            "environment": environment,
+            "measure": features,
+            "feature_names": names,
+            "actions": actions,
+        }
+        values |= {"num_envs": num_envs, "max_steps": limit, "purpose": purpose, "view": inputs}
+        for field, value in values.items():
             object.__setattr__(self, field, value)
         self._check_features(name)
 
@@ -101,6 +111,8 @@ class HostWorld:
         found = jax.eval_shape(self.features_of, shown)
         if getattr(found, "shape", None) != (len(self.feature_names),):
             raise ValueError(f"{len(self.feature_names)} names are given for the features of {name}, which are {found}")
+        if self.view and len(shape := jax.eval_shape(self._viewed, shown).shape) != 1:
+            raise ValueError(f"the inputs of {name} must be a row of numbers, but have shape {shape}")
         fenced = [feature for _, feature in self.actions.fence] if self.actions else []
         if not set(fenced) <= set(range(len(self.feature_names))):
             raise ValueError(f"the fence speaks of features {fenced}, and there are {len(self.feature_names)}")
@@ -115,6 +127,7 @@ class HostWorld:
             self.num_envs,
             self.max_steps,
             f"{self.purpose}/{purpose}",
+            self.view,
         )
 
     @property
@@ -184,13 +197,19 @@ class HostWorld:
         """A flat observation as the environment shows it: an array, or a dictionary or tuple of them."""
         return unflatten(self._spec.observation_space, obs)
 
-    def inputs(self, obs: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The whole observation as a network likes it, roughly in [-1, 1].
+    def inputs(self, obs: Float[Array, " n"]) -> Float[Array, " i"]:
+        """What a network sees of an observation, roughly in [-1, 1]: by default all of it.
 
         Scaled by its bounds where the environment has any; elsewhere by mean and deviation of a walk at random.
         """
+        if self.view:
+            return self._viewed(obs)
         centre, scale = scales(self.environment, self.actions)
         return jnp.clip((obs - centre) / scale, -_FAR, _FAR)
+
+    def _viewed(self, obs: Float[Array, " n"]) -> Array:
+        assert self.view is not None
+        return jnp.asarray(self.view(self.as_shown(obs)), jnp.float32)
 
     def done(self, state: HostState) -> Bool[Array, ""]:
         """Whether the environment has said that the episode is over."""
