@@ -253,5 +253,5 @@ def replace_names(world, names):
     return type("Renamed", (type(world),), {"feature_names": names})()
 
 
-def test_every_program_is_warmed_up(crane_player):
-    assert [work() is not None for work in crane_player.warm_ups()].count(False) == 0
+def test_every_program_is_warmed_up(room_player):
+    assert [work() is not None for work in room_player.warm_ups()].count(False) == 0
