@@ -319,7 +319,8 @@ class Player:
     def film(self, caption: str, episode: Episode) -> bytes:
         """An episode as a GIF, of as many frames as an episode of a plain goal may have states."""
         frames = self.frames(episode, self.world.max_steps + 1)
-        return gif([Film(caption, frames.pictures, episode.success, frames.every, frames.first)])
+        thirds = self.arena is not None
+        return gif([Film(caption, frames.pictures, episode.success, frames.every, frames.first, thirds)])
 
     def guides(self, method: Method, aim: Aim) -> Guides:
         """What a player goes by, stage by stage. ValueError where there is no oracle, or a goal is too fine for it."""

@@ -17,7 +17,7 @@ from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import write_whole
 from cumulant.worlds.episodes import Play, PolicyMaker, attempt, over_episodes
-from cumulant.worlds.protocol import World, render
+from cumulant.worlds.protocol import Arena, World, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
@@ -32,6 +32,7 @@ class Film(NamedTuple):
     success: bool
     every: int = 1  # steps from one frame to the next
     first: int = 0  # step of the first frame
+    thirds: bool = False  # to be marked: of a world whose frames show the whole range of its coordinates
 
 
 def first_interesting(
@@ -60,7 +61,8 @@ def film_of(world: World, caption: str, episodes: Play) -> Film:
     shown = int(episodes.steps[chosen]) + 1
     states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
     moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
-    return Film(caption, np.stack([_drawn(world, state) for state in moments]), bool(episodes.success[chosen]))
+    frames = np.stack([_drawn(world, state) for state in moments])
+    return Film(caption, frames, bool(episodes.success[chosen]), thirds=isinstance(world, Arena))
 
 
 @eqx.filter_jit
@@ -106,14 +108,14 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
 
 
 def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
-    """Moments of films beside each other, each with its caption above and its step below; thirds are marked."""
+    """Moments of films beside each other, each with its caption above and its step below."""
     size = panels[0][0].frames.shape[1]
     picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), size + 2 * _CAPTION), _PAPER)
     draw = ImageDraw.Draw(picture)
     for i, (film, t) in enumerate(panels):
         x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
         draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
-        picture.paste(Image.fromarray(_with_thirds(film.frames[t])), (x, y))
+        picture.paste(Image.fromarray(_with_thirds(film.frames[t]) if film.thirds else film.frames[t]), (x, y))
         ended = t == len(film.frames) - 1
         verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
         step = film.first + t * film.every

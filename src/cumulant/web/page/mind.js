@@ -27,16 +27,20 @@ export function swatch(sprite) {
   return mark;
 }
 
+const FINE = 6; // bins, from which on a cell is too narrow for words
+
 export class Grid {
   constructor(table, world, caption) {
     this.world = world;
+    table.classList.toggle("fine", world.bins >= FINE);
     this.cells = world.bin_names.map((names) => names.map(cell));
     const rows = world.features.map((feature, i) => {
       const { mark, name, arrow } = described(world, feature);
       const head = element("th", { scope: "row", title: name }, mark, `${name} ${arrow}`);
       return element("tr", {}, head, ...this.cells[i].map((one) => one.cell));
     });
-    table.replaceChildren(element("caption", { className: "hidden" }, caption), element("tbody", {}, ...rows));
+    const columns = element("colgroup", {}, element("col", { className: "names" }));
+    table.replaceChildren(element("caption", { className: "hidden" }, caption), columns, element("tbody", {}, ...rows));
   }
 
   /** Bins where φ is 1, weights [d][m], a thought; the numbers are the thought's values if no others are given. */
@@ -50,6 +54,7 @@ export class Grid {
       cell.classList.toggle("wanted", share > 0.02);
       cell.style.setProperty("--w", share.toFixed(3));
       number.textContent = numbers?.[i][j].toFixed(2) ?? "";
+      cell.title = `${this.world.bin_names[i][j]} ${number.textContent}`.trim();
       bar.style.width = `${(100 * Math.max(0, numbers?.[i][j] ?? 0)) / largest}%`;
     }));
   }

@@ -4,7 +4,7 @@
 import { call } from "./api.js";
 import { element, Grid, swatch } from "./mind.js";
 
-const CELLS = 6; // a side
+const MOST = 12; // cells a side: more are too small for a finger
 const PAUSE = 450; // milliseconds between two regressions, to see w change
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
@@ -64,9 +64,11 @@ export class Bands {
 /** A region of the arena for one sprite. */
 export class Painting {
   constructor(world, { sprites, paint }) {
-    Object.assign(this, { paint, sprites, buttons: [], brush: true, hint: "Paint a region first." });
+    const side = Math.min(world.bins, MOST); // as fine as the library can tell
+    Object.assign(this, { paint, sprites, side, buttons: [], brush: true, hint: "Paint a region first." });
+    paint.style.setProperty("--cells", side);
     sprites.append(...world.sprites.slice().reverse().map((sprite, i) => choice(sprite, i === world.sprites.length - 2)));
-    for (let y = CELLS - 1; y >= 0; y--) for (let x = 0; x < CELLS; x++) paint.append(this.cell(x, y));
+    for (let y = side - 1; y >= 0; y--) for (let x = 0; x < side; x++) paint.append(this.cell(x, y));
     this.buttons[0].tabIndex = 0;
     paint.addEventListener("pointermove", (event) => this.stroke(event));
   }
@@ -77,9 +79,9 @@ export class Painting {
 
   /** The painted region in words, row by row; empty if nothing is painted. */
   get phrase() {
-    const rows = [...Array(CELLS).keys()].map((y) => [y, this.buttons.filter((one) => one.y === y && one.painted)]);
+    const rows = [...Array(this.side).keys()].map((y) => [y, this.buttons.filter((one) => one.y === y && one.painted)]);
     const said = rows.filter(([, row]) => row.length).map(([y, row]) => {
-      return `${this.sprite} x ${row.map((one) => one.x + 1).join(",")}/${CELLS} y ${y + 1}/${CELLS}`;
+      return `${this.sprite} x ${row.map((one) => one.x + 1).join(",")}/${this.side} y ${y + 1}/${this.side}`;
     });
     return said.join(" or ");
   }
