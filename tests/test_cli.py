@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conftest import THIRDS
 from cumulant.commands.cli import main
 
 
@@ -147,18 +148,8 @@ def test_evaluate_reports_every_class(capsys):
 
 
 def test_evaluate_few_shot_and_coverage(capsys):
-    args = [
-        "evaluate",
-        "--suite",
-        "coverage",
-        "--tasks-per-class",
-        "6",
-        "--episodes",
-        "4",
-        "--few-shot",
-        "500",
-        "--json",
-    ]
+    size = "--tasks-per-class 6 --episodes 4 --few-shot 500 --json".split()
+    args = ["evaluate", "--library", str(THIRDS), "--suite", "coverage", *size]
     assert main([*args, "--gpi", "plain"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert set(report) == {"zero_shot", "few_shot", "oracle", "random"}
@@ -187,7 +178,7 @@ def test_solve_a_reward(capsys):
 
 
 def test_inspect_shows_who_moves_whom(tmp_path, capsys):
-    assert main(["inspect", "--out", str(tmp_path), "--starts", "30", "--json"]) == 0
+    assert main(["inspect", "--library", str(THIRDS), "--out", str(tmp_path), "--starts", "30", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     pairs = {(v["policies_of"], v["move"]) for v in report["violations"]}
     assert ("square_x", "agent_x") in pairs

@@ -28,6 +28,11 @@ def shipped():
     return Library.load()
 
 
+@pytest.fixture(scope="module")
+def thirds():
+    return Library.load(THIRDS)
+
+
 @pytest.fixture
 def small(tmp_path):
     config = FreePlay(width=8)
@@ -85,11 +90,11 @@ def test_arrays_are_stored_by_their_names_in_the_tree(small):
         assert names <= set(stored.keys())
 
 
-def test_a_library_of_version_0_1_which_counted_its_arrays_loads():
+def test_a_library_of_version_0_1_which_counted_its_arrays_loads(thirds):
     assert json.loads((THIRDS / "config.json").read_text())["format"] == 1
     stored = safetensors.numpy.load_file(THIRDS / "weights.safetensors")
     assert set(stored) == {str(i) for i in range(len(stored))}
-    for i, leaf in enumerate(jax.tree.leaves(Library.load(THIRDS).network)):
+    for i, leaf in enumerate(jax.tree.leaves(thirds.network)):
         np.testing.assert_array_equal(stored[str(i)], leaf)
 
 
@@ -170,9 +175,9 @@ def test_a_library_of_another_world_is_refused(small, tmp_path):
     shutil.rmtree(tmp_path / "own")
 
 
-def test_the_audit_shows_that_dragging_an_object_moves_the_agent(shipped):
-    result = audit(shipped, jax.random.key(0), starts=50)
-    moved, names = result.moved, shipped.world.feature_names
+def test_the_audit_shows_that_dragging_an_object_moves_the_agent(thirds):
+    result = audit(thirds, jax.random.key(0), starts=50)
+    moved, names = result.moved, thirds.world.feature_names
     agent, square = names.index("agent_x"), names.index("square_x")
     assert moved[square, agent] > 0.1  # to drag the square, the agent must come
     assert moved[agent, square] < 0.05  # but the agent walks alone
@@ -188,9 +193,9 @@ def test_coverage_draws_from_all_goals():
     assert all(goal.possible for goal in goals)
 
 
-def test_pooled_results_count_all_episodes(shipped):
-    tasks = {"one": suite(shipped.world.feature_names, 1)["agent_easy"]}
-    first, second = (shipped.evaluate(tasks, jax.random.key(s), 20)["one"] for s in (0, 1))
+def test_pooled_results_count_all_episodes(thirds):
+    tasks = {"one": suite(thirds.world.feature_names, 1)["agent_easy"]}
+    first, second = (thirds.evaluate(tasks, jax.random.key(s), 20)["one"] for s in (0, 1))
     both = pool([first, second])
     assert both.episodes == 40
     assert both.success == pytest.approx((first.success + second.success) / 2)
