@@ -260,10 +260,17 @@ def signals(place: Path) -> Iterator[tuple[str, list[str]]]:
                 yield f"{shown(args)}, {number.name} after {after} s", signal_violations(args, number, after, place)
 
 
+# Says when Python itself is up: until then nobody else answers a signal, which takes a while on a busy machine.
+_UP = "import sys, cumulant.__main__; print(flush=True); sys.exit(cumulant.__main__.main())"
+
+
 def signal_violations(args: tuple[str, ...], number: int, after: float, place: Path) -> list[str]:
     """What is wrong with how a command ends that is told to stop after some seconds; its status as a shell sees it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would ours
-    with subprocess.Popen([*COMMAND, *args], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [sys.executable, "-c", _UP, *args]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
         time.sleep(after)
         process.send_signal(number)
         try:
