@@ -60,7 +60,7 @@ def test_a_locked_door_opens_only_to_whoever_has_the_key(walks):
 
 def test_every_state_has_a_number_of_its_own(walks):
     obs, _, numbers = walks
-    again = jax.vmap(lambda number: WORLD.observe(WORLD.state_at(number)))(jnp.asarray(numbers).ravel())
+    again = jax.jit(jax.vmap(lambda number: WORLD.observe(WORLD.state_at(number))))(jnp.asarray(numbers).ravel())
     assert np.array_equal(again, obs.reshape(-1, obs.shape[-1]))
 
 
@@ -74,17 +74,18 @@ def test_the_search_solves_every_start():
 
 def test_what_is_searched_is_the_shortest_way():
     """To have the key one turns, walks up to it and takes it: in a room of one column it is known how soon."""
-    task = goal("key held")
-    policy = search_policy(WORLD, jnp.asarray(task.table()))
-    starts = jax.vmap(WORLD.reset)(jax.random.split(jax.random.key(0), 64))
-    aim = goal_of(policy.sees(WORLD), jnp.asarray(task.table()))
-    played = jax.jit(jax.vmap(lambda start: play_from(policy.sees(WORLD), policy, aim, start, jax.random.key(0))))(
-        starts
-    )
-    obs = np.asarray(jax.vmap(WORLD.observe)(starts))
+    table = jnp.asarray(goal("key held").table())
+
+    @jax.jit
+    def searched(key):
+        policy = search_policy(WORLD, table)
+        world, start = policy.sees(WORLD), WORLD.reset(key)
+        return WORLD.observe(start), play_from(world, policy, goal_of(world, table), start, key).steps
+
+    obs, steps = map(np.asarray, jax.vmap(searched)(jax.random.split(jax.random.key(0), 64)))
     down = obs[:, 3] - obs[:, 0]
     turns = np.abs((obs[:, 2] - np.where(down < 0, 0, 2) + 2) % 4 - 2)
-    assert np.array_equal(played.steps, turns + np.abs(down))
+    assert np.array_equal(steps, turns + np.abs(down))
 
 
 def test_it_comes_back_from_what_a_folder_holds():
@@ -92,7 +93,8 @@ def test_it_comes_back_from_what_a_folder_holds():
 
 
 def test_it_can_be_drawn():
-    frame = np.asarray(cumulant.render(WORLD, WORLD.reset(jax.random.key(0)), size=160))
+    drawn = jax.jit(lambda key: cumulant.render(WORLD, WORLD.reset(key), size=160))
+    frame = np.asarray(drawn(jax.random.key(0)))
     for colour in ([255, 0, 0], [255, 255, 0], [0, 255, 0]):  # the agent, the key, the green tile
         assert (frame == colour).all(axis=-1).any(), colour
 

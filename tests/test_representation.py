@@ -145,11 +145,11 @@ def assert_usable(encoder):
     """Frames that are nothing but noise have features in [0, 1], and features have images."""
     size, k = encoder.world.size, len(encoder.kept)
     frames = jnp.asarray(np.random.default_rng(0).integers(0, 256, (16, size, size, 3), np.uint8))
-    f = np.asarray(jax.vmap(encoder)(frames))
+    f = np.asarray(jax.jit(jax.vmap(encoder))(frames))
     assert f.shape == (16, k)
     assert f.min() >= 0
     assert f.max() <= 1
-    image = np.asarray(encoder.imagine(jnp.full(k, 0.5)))
+    image = np.asarray(eqx.filter_jit(encoder.imagine)(jnp.full(k, 0.5)))
     assert image.shape == (size, size, 3)
     assert np.isfinite(image).all()
 

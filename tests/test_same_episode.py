@@ -27,7 +27,8 @@ def library():
 
 def in_python(library, phrase, seed):
     world, table = library.world, jnp.asarray(library.task(phrase).table())
-    episode = play(world, library.policy(phrase), lambda s: reached(table, world.features(s)), jax.random.key(seed))
+    policy, goal = library.policy(phrase), lambda state: reached(table, world.features(state))
+    episode = jax.jit(lambda key: play(world, policy, goal, key))(jax.random.key(seed))
     steps = int(episode.steps)
     return jax.vmap(world.observe)(episode.states)[: steps + 1], episode.actions[:steps]
 
