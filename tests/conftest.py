@@ -35,7 +35,7 @@ from jaxtyping import Array, Float
 from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld
 
-settings.register_profile("cumulant", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40)
+settings.register_profile("cumulant", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=30)
 settings.load_profile("cumulant")
 
 # The library that came with version 0.1. It has three bins, and takes a third of the time of the one that ships now.
