@@ -51,24 +51,8 @@ def in_gymnasium(library, phrase, seed):
 
 def on_the_command_line(tmp_path, phrase, seed):
     trace = tmp_path / f"{seed}.json"
-    assert (
-        main(
-            [
-                "solve",
-                phrase,
-                "--library",
-                str(THIRDS),
-                "--seed",
-                str(seed),
-                "--episodes",
-                "3",
-                "--trace",
-                str(trace),
-                "--json",
-            ]
-        )
-        == 0
-    )
+    given = ["--library", str(THIRDS), "--seed", str(seed), "--episodes", "3", "--trace", str(trace), "--json"]
+    assert main(["solve", phrase, *given]) == 0
     written = json.loads(trace.read_text())
     return written["observations"], written["actions"]
 

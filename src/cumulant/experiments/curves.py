@@ -145,7 +145,7 @@ def draw_objects(path: Path, found: Mapping[str, LargerWorld]) -> None:
     for ax in (left, right):
         ax.set_xticks(range(1, len(SHAPES) + 1))
         ax.grid(alpha=0.25)
-        ax.legend(frameon=False)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     save(figure, path)
 
 
