@@ -68,6 +68,7 @@ def test_a_typed_goal_moves_the_bars_into_its_bands(room):
     solved(page)
     temperature = bar(page, "temperature")
     expect(temperature).to_contain_text(re.compile(r"2[3-9]\.\d °C – reached"))
+    expect(bar(page, "lamp").locator(".value")).to_have_text("on")
     expect(page.locator("#bars li.done")).to_have_count(2)
     expect(page.locator("#clauses li.done")).to_have_count(2)
     band, track, needle = (temperature.locator(part).bounding_box() for part in (".band", ".track", ".needle"))

@@ -9,7 +9,7 @@ from tyro.conf import OmitArgPrefixes
 from cumulant.commands.inputs import SHIPPED, Flag, LibraryOptions, at_least, key_of, usable_files
 from cumulant.commands.output import print_json, print_table
 
-_MOVED = 0.05  # a feature that moves further under another's policies is not independent of it
+_MOVED = 0.05  # a feature that moves further under another's policies is told of
 
 
 @dataclass(frozen=True)
@@ -62,5 +62,7 @@ class Inspect:
         print(f"Learnt Ψ on its own feature: mean error {learnt:.3f} against Ψ as played.")
         print(f"Independence {report['independence']:.2f}: 1 if a feature moved under its own policies alone.")
         for v in report["violations"]:
-            print(f"Not independent: policies of {v['policies_of']} move {v['move']} by {v['by']:.2f} on average.")
+            print(f"Policies of {v['policies_of']} also move {v['move']}, by {v['by']:.2f} on average.")
+        if report["violations"]:
+            print("Some of it they must do, and some they do idly, once their goal is reached: it is not told apart.")
         print(f"Heat maps in {self.out / 'audit.png'}, every entry in {self.out / 'audit.json'}.")

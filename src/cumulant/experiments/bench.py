@@ -119,7 +119,7 @@ def bench_parse(world: Spriteworld) -> Report:
 def bench_pretrain(world: World, wide_batch: int) -> Report:
     """Free play's updates and steps per second, and how near a wide update in bfloat16 comes to the matrix peak."""
     config = PRESETS["cpu" if jax.default_backend() == "cpu" else "fast"]
-    wide = replace(config, width=1024, bins=9, batch=wide_batch, half_precision=True)
+    wide = replace(config, network="all_policies", width=1024, bins=9, batch=wide_batch, half_precision=True)
     check_size(world, wide, true_features)
     seconds, compile_seconds = _training_seconds(world, config)
     wide_seconds = _update_seconds(world, wide)

@@ -59,20 +59,23 @@ class FreePlay:
         return max(1, self.env_steps // self.num_envs)
 
 
-_FEW = 6  # features that the presets are for
+_FEW, _MANY = 6, 12  # features: the presets are for the few; beyond the many, learning is bolder
 _GROWTH = 1.3  # of the steps with the number of features
 
 
 def for_features(preset: FreePlay, number: int) -> FreePlay:
     """A preset of ours for a world of so many features: beyond six, more steps and twice the batch.
 
-    >>> for_features(FreePlay(), 18).updates
-    41711
+    Beyond twelve the learning rate doubles too: what hides one object under another is learnt better.
+
+    >>> for_features(FreePlay(), 18).updates, for_features(FreePlay(), 18).learning_rate
+    (41711, 0.004)
     """
     if number <= _FEW or preset.acting_policy_only:
         return preset
     steps = preset.env_steps * (number / _FEW) ** _GROWTH
-    return replace(preset, env_steps=int(steps), batch=2 * preset.batch)
+    rate = preset.learning_rate * (2 if number > _MANY else 1)
+    return replace(preset, env_steps=int(steps), batch=2 * preset.batch, learning_rate=rate)
 
 
 PRESETS = {

@@ -226,7 +226,8 @@ def _state(player: Player, request: schemas.PsiRequest) -> Any:
 def _bar(feature: Feature) -> schemas.Bar:
     name = f"{feature.of} {feature.name}".strip().replace("_", " ")
     low, high = float(feature.low), float(feature.high)
-    return schemas.Bar(name=name, low=low, high=high, unit=feature.unit, regions=list(feature.regions))
+    regions, named = list(feature.regions), feature.values == len(feature.regions)
+    return schemas.Bar(name=name, low=low, high=high, unit=feature.unit, regions=regions, named=named)
 
 
 def _action_names(world: World) -> list[str]:

@@ -192,6 +192,7 @@ class Bar(Message):
     high: float
     unit: str
     regions: list[str]
+    named: bool  # whether each of its values has a name, as of a lamp that is off or on
 
 
 class World(Message):

@@ -2,8 +2,10 @@
 
 import { element, holds } from "./mind.js";
 
-/** A value, given as a share of its feature's range, in the feature's own unit: "21.4 °C". */
-export function told({ low, high, unit }, share) {
+/** A value, given as a share of its feature's range, in the feature's own unit, "21.4 °C", or by its name: "on". */
+export function told(bar, share) {
+  if (bar.named) return regionOf(bar, share);
+  const { low, high, unit } = bar;
   const digits = Math.min(6, Math.max(0, Math.ceil(2 - Math.log10(high - low)))); // a hundredth of the range
   return `${(low + share * (high - low)).toFixed(digits)} ${unit}`.trim();
 }
