@@ -148,12 +148,12 @@ def test_evaluate_reports_every_class(capsys):
 
 
 def test_evaluate_few_shot_and_coverage(capsys):
-    size = "--tasks-per-class 6 --episodes 4 --few-shot 500 --json".split()
+    size = "--tasks-per-class 3 --episodes 4 --few-shot 300 --json".split()
     args = ["evaluate", "--library", str(THIRDS), "--suite", "coverage", *size]
     assert main([*args, "--gpi", "plain"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert set(report) == {"zero_shot", "few_shot", "oracle", "random"}
-    assert report["zero_shot"]["coverage"]["episodes"] == 24
+    assert report["zero_shot"]["coverage"]["episodes"] == 12
     assert report["oracle"]["coverage"]["success"] > 0.9
 
 

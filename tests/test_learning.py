@@ -17,7 +17,7 @@ from cumulant.worlds.episodes import play_from
 from cumulant.worlds.spriteworld import Spriteworld
 
 SMALL = FreePlay(
-    bins=4, gamma=0.8, width=64, num_envs=16, batch=128, env_steps=16 * 2000, replay=10_000, learning_rate=3e-3
+    bins=4, gamma=0.8, width=32, num_envs=16, batch=128, env_steps=16 * 2000, replay=10_000, learning_rate=3e-3
 )
 VARIANTS = {
     "ours": SMALL,
