@@ -75,6 +75,7 @@ def test_explain_in_a_process_of_its_own():
         (["evaluate", "--episodes", "0"], "--episodes must be at least 1"),
         (["evaluate", "--episodes", "many"], "many"),
         (["evaluate", "--seed", "-1"], "a seed lies between"),
+        (["evaluate", "--library", "a", "--library", "b"], "--library is given more than once: write it once"),
         (["evaluate", "--suite", "aligned", "--bins", "1001"], "--bins must lie between 2 and 1,000, but is 1001"),
         (["evaluate", "--suite", "rewards"], "rewards have to be learnt: give --few-shot N"),
         (["evaluate", "--suite", "aligned", "--bins", "0"], "--bins must lie between 2 and 1,000, but is 0"),

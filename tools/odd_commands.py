@@ -168,6 +168,7 @@ def libraries() -> Iterator[Case]:
         yield from (Case((command, *_harmless(command), "--library", folder)) for folder in NO_LIBRARIES)
     yield Case(("evaluate", "--library", "taken", "nowhere"))
     yield Case(("evaluate", "--library", "taken", "--objects", "square"))
+    yield Case(("evaluate", "--library", "taken", "--library=taken"))
 
 
 def _harmless(command: str) -> list[str]:

@@ -43,6 +43,8 @@ Exit status: 0 all went well; 2 bad input, said in one line; 130 stopped by Ctrl
 to save.
 """
 
+_OF_SEVERAL = ("--library", "--objects", "--only")  # options that take several values
+
 
 def _commands(argv: Sequence[str]) -> Any:
     """All commands. The defaults of `pretrain` are those of the preset that the arguments name."""
@@ -123,6 +125,9 @@ def _read_command(argv: Sequence[str]) -> Any:
     """Parse the arguments; what tyro says in a box over several lines, we say in one."""
     if (empty := _empty_option(argv)) is not None:
         raise BadInput(f"{empty} is empty")
+    for option in _OF_SEVERAL:  # the parser would take the last, and say nothing
+        if sum(word.partition("=")[0] == option for word in argv) > 1:
+            raise BadInput(f"{option} is given more than once: write it once, and after it all that it takes")
     said, argv = io.StringIO(), fold_world(argv)
     try:
         with contextlib.redirect_stderr(said):
