@@ -62,13 +62,25 @@ def test_a_conjunction_is_told_from_what_merely_goes_along_with_it(scale, noise,
     np.testing.assert_array_equal(np.asarray(found.w) > 0, expected > 0)
 
 
-def test_with_many_bins_a_box_is_of_neighbours():
+@pytest.mark.parametrize("outside", [False, True])
+def test_with_many_bins_a_box_is_of_neighbours_or_of_all_but_neighbours(outside):
     bins = jnp.asarray(np.random.default_rng(0).integers(9, size=(4000, 3)))
-    found = belief(labelled(bins, (bins[:, 0] >= 3) & (bins[:, 0] < 6) & (bins[:, 2] < 3)), 9)
+    middle = (bins[:, 0] >= 3) & (bins[:, 0] < 6)
+    found = belief(labelled(bins, (middle ^ outside) & (bins[:, 2] < 3)), 9)
     assert int(found.boxes) == 1
-    assert np.flatnonzero(np.asarray(found.w[0])).tolist() == [3, 4, 5]
+    assert np.flatnonzero(np.asarray(found.w[0])).tolist() == ([0, 1, 2, 6, 7, 8] if outside else [3, 4, 5])
     assert np.flatnonzero(np.asarray(found.w[2])).tolist() == [0, 1, 2]
     assert not np.asarray(found.w[1]).any()
+
+
+def test_in_a_sum_a_bin_that_nobody_tried_is_worth_what_its_neighbours_are():
+    """Where rewards are costs, it would else be the best of all."""
+    bins = jnp.asarray(np.random.default_rng(0).integers(9, size=(4000, 3)))
+    bins = bins[bins[:, 0] != 1]
+    cost = jnp.abs(bins[:, 0] - 5) / 9 + jnp.abs(bins[:, 1] - 2) / 9
+    found = belief(labelled(bins, -cost), 9)
+    assert int(found.boxes) == 0
+    np.testing.assert_allclose(found.w[0], (5 - np.abs(np.arange(9) - 5)) / 9, atol=0.01)
 
 
 def test_a_bin_that_nobody_tried_is_not_believed_to_be_good():

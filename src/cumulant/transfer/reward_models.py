@@ -16,6 +16,7 @@ from cumulant.transfer.linear_systems import solve
 
 _EVERY_SET = 4  # bins of a feature up to which a box may allow any set of them; beyond, only neighbours
 _UNBOUND = 1 / 2  # prior probability that a feature does not matter
+_SLIGHTLY = 0.01  # of a step: how surely a weight is 0, so that a feature's weights are unique
 _NOISE = 1e-3  # variance that no model has to explain, in units of the largest reward
 _BOXES = 2  # that a reward may be the sum of; to those that exclude each other one cannot go at once
 _CHAINS, _SWEEPS = 16, 6  # samples of the posterior, and how often all features are drawn anew for each
@@ -54,7 +55,7 @@ def first(labelled: Labelled, n: Int[Array, ""]) -> Labelled:
 def least_squares(labelled: Labelled, bins: int) -> Belief:
     """The paper's fit. There is no other reading to compare it with."""
     labelled, scale = _in_units(labelled)
-    w, error = _regressed(labelled, bins, jnp.ones(labelled.bins.shape[1], bool))
+    w, error = _regressed(labelled, bins, jnp.ones(labelled.bins.shape[1], bool), jnp.eye(bins))
     return Belief(scale * w, jnp.int32(0), jnp.ones(()), _explained(error, labelled))
 
 
@@ -138,13 +139,26 @@ def _in_units(labelled: Labelled) -> tuple[Labelled, Float[Array, ""]]:
     return labelled._replace(reward=labelled.reward / scale), scale
 
 
-def _regressed(labelled: Labelled, bins: int, kept: Bool[Array, " k"]) -> tuple[Array, Array]:
-    """Least squares on the features that are kept: w [k, m], and the squared error that it leaves []."""
+def _regressed(
+    labelled: Labelled, bins: int, kept: Bool[Array, " k"], prior: Float[Array, "m m"]
+) -> tuple[Array, Array]:
+    """Least squares on the features that are kept: w [k, m], and the squared error that it leaves [].
+
+    The indicators of a feature sum to one, so only the prior, a precision of each feature's weights, makes w unique.
+    """
     used = labelled.taken[:, None, None] & kept[:, None]
     phi = (jax.nn.one_hot(labelled.bins, bins) * used).reshape(len(used), -1)
-    # The indicators of a feature sum to one, so only a little ridge makes w unique.
-    w = solve(phi.T @ phi + jnp.eye(phi.shape[1]), phi.T @ labelled.reward)
+    w = solve(phi.T @ phi + jnp.kron(jnp.eye(len(kept)), prior), phi.T @ labelled.reward)
     return w.reshape(-1, bins), ((labelled.reward - phi @ w) ** 2).sum()
+
+
+def _like_its_neighbours(bins: int) -> Float[np.ndarray, "m m"]:
+    """The prior that a bin is worth what its neighbours are, as surely as one step tells.
+
+    With a plain ridge a bin that was never seen is worth 0, and so the best of all where rewards are negative.
+    """
+    difference = np.diff(np.eye(bins), axis=0)
+    return difference.T @ difference + _SLIGHTLY * np.eye(bins)
 
 
 def _variation(labelled: Labelled) -> Float[Array, ""]:
@@ -166,19 +180,22 @@ def _evidence(error: Float[Array, "..."], n: Int[Array, ""]) -> Float[Array, "..
 def _sparse_sum(labelled: Labelled, bins: int) -> tuple[Array, Array, Array]:
     """Least squares on the features whose removal would cost something: w, its error, and which they are."""
     everything = jnp.ones(labelled.bins.shape[1], bool)
-    each = ~jnp.eye(len(everything), dtype=bool)
-    cost = jax.lax.map(lambda kept: _regressed(labelled, bins, kept)[1], jnp.concatenate([everything[None], each]))
+    each, prior = ~jnp.eye(len(everything), dtype=bool), jnp.asarray(_like_its_neighbours(bins))
+    cost = jax.lax.map(
+        lambda kept: _regressed(labelled, bins, kept, prior)[1], jnp.concatenate([everything[None], each])
+    )
     cost = cost[1:] - cost[0]
     kept = cost >= _CARRIES * cost.max()
-    return *_regressed(labelled, bins, kept), kept
+    return *_regressed(labelled, bins, kept, prior), kept
 
 
 def _sets(bins: int) -> Bool[np.ndarray, "h m"]:
-    """What a box may allow a feature: any set of its bins, or where these are many, any that are neighbours."""
+    """What a box may allow a feature: any set of its bins, or of many bins neighbours or all but neighbours."""
     if bins <= _EVERY_SET:
         return (np.arange(1, 2**bins)[:, None] >> np.arange(bins)) % 2 == 1
     lowest, highest = np.triu_indices(bins)
-    return (np.arange(bins) >= lowest[:, None]) & (np.arange(bins) <= highest[:, None])
+    inside = (np.arange(bins) >= lowest[:, None]) & (np.arange(bins) <= highest[:, None])
+    return np.concatenate([inside, ~inside[(lowest > 0) & (highest < bins - 1)]])
 
 
 def _met(box: Bool[Array, "k m"], labelled: Labelled) -> Bool[Array, "n k"]:
