@@ -14,12 +14,14 @@ import equinox as eqx
 import pytest
 
 from cumulant.commands.cli import main
+from cumulant.commands.pretrain import Pretrain
 from cumulant.freeplay import runs as module
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import FreePlay
+from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.storage import Unreadable
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
+from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld
 
 TINY = FreePlay(width=16, num_envs=8, batch=32, env_steps=8 * 400, replay=2000)
@@ -175,3 +177,14 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(commanded, tmp_path, capsy
     assert (tmp_path / "weights.safetensors").read_bytes() != before
     assert list((tmp_path / "tensorboard").glob("events*"))
     assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 16
+
+
+def test_the_command_grows_the_preset_with_the_world_but_for_what_is_given():
+    world, fast = Spriteworld(tuple(SHAPES)), PRESETS["fast"]
+    grown = for_features(fast, len(world.feature_names))
+    assert grown.learning_rate > fast.learning_rate
+    assert Pretrain(preset="fast", settings=fast)._settings_for(world) == grown
+    own = dataclasses.replace(fast, learning_rate=1e-3, width=32)
+    expected = dataclasses.replace(grown, learning_rate=1e-3, width=32)
+    assert Pretrain(preset="fast", settings=own)._settings_for(world) == expected
+    assert Pretrain(preset="fast", settings=fast)._settings_for(Spriteworld()) == fast

@@ -51,7 +51,8 @@ class Pretrain:
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch.
+    # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch;
+    # with more than twelve the learning rate is higher, too.
     settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]
 
     def run(self) -> None:
@@ -114,9 +115,8 @@ class Pretrain:
         grown = for_features(preset, len(world.feature_names))
         if (most := at_once(world)) is not None:  # as many updates, each after a step of every environment
             grown = replace(grown, num_envs=most, env_steps=most * grown.updates)
-        settings = ("env_steps", "batch", "num_envs")
-        kept = {name for name in settings if getattr(self.settings, name) == getattr(preset, name)}
-        return replace(self.settings, **{name: getattr(grown, name) for name in kept})
+        given = {name: value for name, value in vars(self.settings).items() if value != getattr(preset, name)}
+        return replace(grown, **given)
 
     def _world_and_features(self) -> "tuple[World, Features]":
         """The world that the features were learnt in, or one of the given objects; and the features."""
