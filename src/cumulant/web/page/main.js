@@ -158,7 +158,7 @@ function following(mind, t) {
 function verdict(ended) {
   const { success, violation } = episode;
   const alone = success ? `You did it in ${steps} steps` : violation ? `You ${violation}` : "You are playing";
-  const solved = player.last ? `Solved in ${player.last} steps` : "Already so";
+  const solved = player.last ? `Solved in ${player.last} step${player.last === 1 ? "" : "s"}` : "Already so";
   const watched = success ? solved : violation ? `Failed: ${violation}` : `Not solved in ${player.last} steps`;
   const text = steps ? alone : ended ? watched : "";
   if ($("verdict").textContent !== text) $("verdict").textContent = text;
