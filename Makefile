@@ -10,6 +10,10 @@ WANTED = --quiet --constraint requirements.lock --editable '$(1)'
 INSTALL = $(PIP) install --quiet uv && $(BIN)/uv pip install --python $(BIN)/python $(WANTED) || \
 	{ echo "uv could not install $(1): pip tries"; $(PIP) install --no-compile $(WANTED); }
 
+# Byte code is kept, whatever the environment says: without it each of the many processes of the tests reads thousands of
+# source files anew, for five seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo serve test chromium lint docs lock clean
 
 demo: $(VENV)/.core

@@ -111,7 +111,7 @@ def test_other_goals_on_any_grid_compile_nothing_new(client, player):
     jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: told.append(name))
     for phrase in (odd, "circle bottom", "not (square left or circle top)", many.replace("circle", "agent")):
         assert client.post("/api/episode", json={"phrase": phrase, "seed": 1}).status_code == 200
-    for bins in (1, 2, 3, 5, 7, 9, 16, 18, 27, 40, 63, 72, 80, 98, 99):
+    for bins in (1, 2, 7, 18, 63, 72, 80, 99):
         aim = player.aim(f"square x {bins}/{bins} or circle y 1/{bins}")
         player.episode(aim, bins, None, "committed")
         if bins == 80:

@@ -209,8 +209,9 @@ def read(folder: Path, like: Tree) -> Tree:
 def _restored(like: jax.Array | jax.ShapeDtypeStruct, array: np.ndarray, path: Path) -> jax.Array:
     if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
         raise Unreadable(f"{path} holds values that are no numbers")
+    on_device = jax.device_put(array)  # jnp.asarray would compile a program for each shape
     is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-    return jax.random.wrap_key_data(jnp.asarray(array)) if is_key else jnp.asarray(array)
+    return jax.random.wrap_key_data(on_device) if is_key else on_device
 
 
 @contextlib.contextmanager

@@ -51,8 +51,7 @@ class Pretrain:
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch;
-    # with more than twelve the learning rate is higher, too.
+    # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch.
     settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]
 
     def run(self) -> None:

@@ -23,7 +23,7 @@ else:
 
 WORLD = Spriteworld()  # of all experiments; those from pixels see it in frames
 # The free play of what was recorded with version 0.1: its preset `fast`.
-RECORDED_PLAY = FreePlay(network="all_policies", clipped=False, env_steps=12_800_000, num_envs=256)
+RECORDED_PLAY = FreePlay(network="all_policies", clipped=False, env_steps=12_800_000, num_envs=256, learning_rate=2e-3)
 TUNING_SEED = 1000  # of what settings were searched on: tasks, or a learner of features; figures have other seeds
 
 
