@@ -182,7 +182,8 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(commanded, tmp_path, capsy
 def test_the_command_grows_the_preset_with_the_world_but_for_what_is_given():
     world, fast = Spriteworld(tuple(SHAPES)), PRESETS["fast"]
     grown = for_features(fast, len(world.feature_names))
-    assert grown.env_steps > fast.env_steps and grown.batch > fast.batch
+    assert grown.env_steps > fast.env_steps
+    assert grown.batch > fast.batch
     assert Pretrain(preset="fast", settings=fast)._settings_for(world) == grown
     own = dataclasses.replace(fast, learning_rate=1e-3, width=32)
     expected = dataclasses.replace(grown, learning_rate=1e-3, width=32)

@@ -6,8 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Annotated, Any
+from difflib import get_close_matches
+from itertools import pairwise, takewhile
+from typing import Annotated, Any, get_args
 
 import tyro
 from tyro.conf import subcommand
@@ -43,6 +44,7 @@ Exit status: 0 all went well; 2 bad input, said in one line; 130 stopped by Ctrl
 to save.
 """
 
+_OF_A_PHRASE = ("solve", "explain")  # commands that take one
 _OF_SEVERAL = ("--library", "--objects", "--only")  # options that take several values
 
 
@@ -125,8 +127,13 @@ def _read_command(argv: Sequence[str]) -> Any:
     """Parse the arguments; what tyro says in a box over several lines, we say in one."""
     if (empty := _empty_option(argv)) is not None:
         raise BadInput(f"{empty} is empty")
-    for option in _OF_SEVERAL:  # the parser would take the last, and say nothing
-        if sum(word.partition("=")[0] == option for word in argv) > 1:
+    for option in _OF_SEVERAL:
+        given = [after for word, after in pairwise([*argv, "--"]) if word == option]
+        if any(after.startswith("--") for after in given):
+            raise BadInput(f"{option} is empty")
+        if (
+            sum(word.partition("=")[0] == option for word in argv) > 1
+        ):  # the parser would take the last, and say nothing
             raise BadInput(f"{option} is given more than once: write it once, and after it all that it takes")
     said, argv = io.StringIO(), fold_world(argv)
     try:
@@ -140,8 +147,22 @@ def _read_command(argv: Sequence[str]) -> Any:
     except SystemExit as stop:
         if not stop.code:
             raise
+        if (meant := _meant(argv)) is not None:
+            raise BadInput(meant) from None
         words = re.sub(r"^Error parsing \S+: ", "", _first_block(said.getvalue()))  # tyro's own name of the settings
         raise BadInput(f"{words} (see cumulant --help)") from None
+
+
+def _meant(argv: Sequence[str]) -> str | None:
+    """What somebody may have meant whose arguments cannot be read; None if it is not plain."""
+    names = [get_args(each)[1].name for each in get_args(_commands(argv))]
+    command, *words = [*takewhile(lambda word: not word.startswith("-"), argv)] or [""]
+    if command and command not in names:
+        near = get_close_matches(command, names, 1)
+        return f"there is no command {command}: " + (f"did you mean {near[0]}?" if near else ", ".join(names))
+    if command in _OF_A_PHRASE and len(words) > 1:
+        return f'put the phrase in quotes: cumulant {command} "{" ".join(words)}"'
+    return None
 
 
 def _empty_option(argv: Sequence[str]) -> str | None:

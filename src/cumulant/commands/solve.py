@@ -116,6 +116,8 @@ class Solve:
         at_least("budget", self.budget, 1)
         check_episodes(self.episodes)
         check_budget(self.budget)
+        if self.gif and self.gif.suffix.lower() not in ("", ".gif"):
+            raise BadInput(f"--gif writes a GIF: let the name end in .gif, which {self.gif.name} does not")
         usable_files(self.gif, self.trace)
 
     def _tell(self, report: dict[str, Any], result: "Success") -> None:
