@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cumulant.goals.language import parse, parse_plan
+from cumulant.worlds.markings import marked, stages_of, zones_of
 from cumulant.worlds.renderer import LOOKS, default_look, draw
 from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld, State
@@ -86,3 +88,28 @@ def test_batches_render_as_single_frames_do():
     batch = np.asarray(jax.jit(jax.vmap(partial(draw, world)))(states)).astype(int)
     single = np.asarray(draw(world, jax.tree.map(lambda leaf: leaf[3], states))).astype(int)
     assert np.abs(batch[3] - single).max() <= 1  # compiled and interpreted arithmetic may round apart
+
+
+def test_a_film_shows_where_sprites_are_to_be_and_where_they_are():
+    world, goal = Spriteworld(), parse("square left")
+    place = np.array([[0.9, 0.1, 0.5, 0.5, 0.8, 0.8]], np.float32)  # the agent's, the square's and the circle's
+    frame = np.asarray(draw(world, world.state_of(jnp.asarray(place[0])), 96))
+    (shown,) = marked(world, frame[None], place, goal)
+    changed = (shown != frame).any(axis=2)
+    assert changed[2:30, 2:30].all()  # the left third
+    assert not changed[40:60, 68:92].any()  # elsewhere nothing but lines and dots
+    for x, y in place.reshape(-1, 2):
+        assert (shown[int((1 - y) * 96), int(x * 96)] == 255).all()
+
+
+def test_of_a_plan_the_stage_pursued_is_shown():
+    plan = parse_plan("square left then agent top", Spriteworld().feature_names)
+    places = np.array([[0.5, 0.1, 0.5, 0.5, 0.5, 0.5], [0.2, 0.1, 0.2, 0.5, 0.5, 0.5], [0.2, 0.9, 0.2, 0.5, 0.5, 0.5]])
+    assert stages_of(plan, places) == [0, 1, 1]
+
+
+def test_zones_of_alternatives_are_those_of_what_each_binds():
+    agent, square, circle = zones_of(parse("square left or square top or circle right"))
+    assert agent is None
+    assert square.sum() == 5
+    assert circle.sum() == 3

@@ -58,8 +58,9 @@ def test_a_stage_is_felt_to_be_reached_as_gpi_feels_it(grounded):
 
 def test_of_a_long_episode_the_film_shows_some_steps_and_the_last(player):
     places = np.linspace(0, 1, 251, dtype=np.float32)[:, None] * np.ones(6, np.float32)
-    episode = player.episode(player.aim("agent left"), 3, None, "committed")._replace(positions=places)
-    with Image.open(io.BytesIO(player.film("long", episode))) as film:
+    aim = player.aim("agent left")
+    episode = player.episode(aim, 3, None, "committed")._replace(positions=places)
+    with Image.open(io.BytesIO(player.film("long", aim.plan, episode))) as film:
         assert film.n_frames == 84  # of steps 1, 4, ..., 250
 
 

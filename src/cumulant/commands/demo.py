@@ -14,6 +14,7 @@ _PHRASES = (
     "{0} bottom right and {1} top left",
     "({0} left or {1} right) and agent top",
 )
+_WORTHWHILE = 20  # steps of an episode that is shown
 _NEXT = """  cumulant solve "circle top left and square not left" --gif mine.gif    words in, an episode out
   cumulant serve                                                         a page: type, watch, play, teach
   cumulant pretrain --preset cpu --out my-library                        your own library, in minutes
@@ -56,7 +57,9 @@ class Demo:
         guides = library.weights_of_all(tables_of([task for (task,) in tasks.values()]))
         results = {"zero_shot": library.evaluate(tasks, key, self.episodes)}
         results |= evaluate_references(world, tasks, key, self.episodes)
-        films = first_interesting(world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides)
+        films = first_interesting(
+            world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides, _WORTHWHILE
+        )
         save_gif(self.out / "demo.gif", films)
         save_contact_sheet(self.out / "demo.png", films)
         if self.json:

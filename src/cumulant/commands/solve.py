@@ -99,7 +99,7 @@ class Solve:
         if self.gif:
             from cumulant.worlds.films import film_of, save_gif
 
-            save_gif(self.gif, [film_of(world, named["task"], episodes)])
+            save_gif(self.gif, [film_of(world, named["task"], episodes, asked)])
         report = named | {name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "episodes")}
         if self.json:
             return print_json(report)

@@ -31,6 +31,7 @@ from cumulant.web.grids import on_any_grid
 from cumulant.web.runs import Course, Played
 from cumulant.worlds.episodes import PolicyMaker, random_policy
 from cumulant.worlds.films import Film, gif
+from cumulant.worlds.markings import marked
 from cumulant.worlds.protocol import Arena, World, apart, at_once
 from cumulant.worlds.shipped import oracle_of
 
@@ -150,7 +151,7 @@ class Player:
             plan = Plan((Stage(self._elsewhere(3)), Stage(~self._elsewhere(3))))
             yield partial(self.episode, self.aim(plan), 0, None, "committed")
         if self.draws:
-            yield lambda: self.film("", self.episode(few, 0, None, "committed"))
+            yield lambda: self.film("", few.plan, self.episode(few, 0, None, "committed"))
         for method in METHODS[:2]:
             yield partial(self.episode, many, 0, None, method)
             yield partial(self.outcomes, many, 0, method)
@@ -316,11 +317,13 @@ class Player:
             np.stack([np.asarray(compiled.picture(self.world, state)) for state in states]), every, shown.start
         )
 
-    def film(self, caption: str, episode: Episode) -> bytes:
+    def film(self, caption: str, plan: Plan, episode: Episode) -> bytes:
         """An episode as a GIF, of as many frames as an episode of a plain goal may have states."""
         frames = self.frames(episode, self.world.max_steps + 1)
-        thirds = self.arena is not None
-        return gif([Film(caption, frames.pictures, episode.success, frames.every, frames.first, thirds)])
+        pictures, places = frames.pictures, np.asarray(episode.positions)[frames.first :: frames.every]
+        if self.arena:
+            pictures = marked(self.arena, pictures, places, plan)
+        return gif([Film(caption, pictures, episode.success, frames.every, frames.first)])
 
     def guides(self, method: Method, aim: Aim) -> Guides:
         """What a player goes by, stage by stage. ValueError where there is no oracle, or a goal is too fine for it."""

@@ -112,8 +112,12 @@ def _add_offers(app: FastAPI, service: Service) -> None:
         service.charge(request, _GIF_COST)
         player = service.player
         check_draws(player)
-        made = await service.compute(lambda: player.film(episode.phrase, play(player, episode)[1]))
-        return Response(made, media_type="image/gif")
+
+        def made() -> bytes:
+            aim, played = play(player, episode)
+            return player.film(episode.phrase, aim.plan, played)
+
+        return Response(await service.compute(made), media_type="image/gif")
 
 
 def _endpoint(service: Service, offer: Offer) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import write_whole
 from cumulant.worlds.episodes import Play, PolicyMaker, attempt, over_episodes
+from cumulant.worlds.markings import marked
 from cumulant.worlds.protocol import Arena, World, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
@@ -32,7 +33,6 @@ class Film(NamedTuple):
     success: bool
     every: int = 1  # steps from one frame to the next
     first: int = 0  # step of the first frame
-    thirds: bool = False  # to be marked: of a world whose frames show the whole range of its coordinates
 
 
 def first_interesting(
@@ -41,13 +41,15 @@ def first_interesting(
     tasks: Mapping[str, Task | Plan],
     key: PRNGKeyArray,
     guides: PyTree | None = None,
+    least: int = 1,
 ) -> list[Film]:
-    """For each captioned task, the first episode of some steps: the first of several starts not in the goal already."""
+    """For each captioned task, the first episode of several starts that takes `least` steps, or else the longest."""
     keys = jax.random.split(key, (len(tasks), _STARTS))
     tables = tables_of(list(tasks.values()))
     episodes = _attempts(world, make_policy, (tables, tables if guides is None else guides), keys)
     each = [jax.tree.map(lambda leaf, i=i: leaf[i], episodes) for i in range(len(tasks))]
-    return [film_of(world, caption, group) for caption, group in zip(tasks, each, strict=True)]
+    pairs = zip(tasks.items(), each, strict=True)
+    return [film_of(world, caption, group, goal, least) for (caption, goal), group in pairs]
 
 
 @eqx.filter_jit
@@ -55,14 +57,20 @@ def _attempts(world: World, make_policy: PolicyMaker, xs: tuple, keys: Key[Array
     return over_episodes(world, partial(attempt, world, make_policy), xs, keys)
 
 
-def film_of(world: World, caption: str, episodes: Play) -> Film:
-    """The first of several episodes (a leading axis) that did not begin in its goal."""
-    chosen = int(np.argmax(np.asarray(episodes.steps) > 0))
+def film_of(world: World, caption: str, episodes: Play, goal: Task | Plan | None = None, least: int = 1) -> Film:
+    """The first of several episodes (a leading axis) that takes `least` steps, or else the longest.
+
+    Where the world can show it, the goal is marked.
+    """
+    chosen = int(np.argmax(np.minimum(episodes.steps, least)))
     shown = int(episodes.steps[chosen]) + 1
     states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
     moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
     frames = np.stack([_drawn(world, state) for state in moments])
-    return Film(caption, frames, bool(episodes.success[chosen]), thirds=isinstance(world, Arena))
+    if isinstance(world, Arena):
+        places = np.asarray(jax.vmap(world.features)(jax.tree.map(lambda leaf: leaf[:shown], states)))
+        frames = marked(world, frames, places, goal)
+    return Film(caption, frames, bool(episodes.success[chosen]))
 
 
 @eqx.filter_jit
@@ -115,19 +123,10 @@ def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
     for i, (film, t) in enumerate(panels):
         x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
         draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
-        picture.paste(Image.fromarray(_with_thirds(film.frames[t]) if film.thirds else film.frames[t]), (x, y))
+        picture.paste(Image.fromarray(film.frames[t]), (x, y))
         ended = t == len(film.frames) - 1
         verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
         step = film.first + t * film.every
         note, colour = (f"step {step}: {verdict}", colour) if ended else (f"step {step}", _QUIET)
         draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
     return picture
-
-
-def _with_thirds(frame: np.ndarray) -> np.ndarray:
-    """A frame with faint lines where the regions of tasks meet: [size, size, 3]."""
-    marked = frame.copy()
-    for cut in (len(frame) // 3, 2 * len(frame) // 3):
-        for line in (marked[cut], marked[:, cut]):
-            line[:] = line + (255 - line) // 8
-    return marked
