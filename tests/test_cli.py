@@ -1,3 +1,4 @@
+import io
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from PIL import Image
 
 from conftest import THIRDS
 from cumulant.commands.cli import main
+from cumulant.commands.output import doing
 
 
 def corner(obs):
@@ -166,11 +168,15 @@ def test_evaluate_few_shot_and_coverage(capsys):
 def test_solve_a_phrase(tmp_path, capsys):
     args = ["solve", "circle top left and square not left", "--episodes", "40"]
     assert main([*args, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert not said.err
     assert set(report) == {"task", "canonical", "success", "ci95", "mean_steps", "episodes"}
     assert report["success"] > 0.9
     assert main([*args, "--gif", str(tmp_path / "new" / "a.gif")]) == 0
-    assert "understood as: circle top left and square not left" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert said.err == "playing 40 episodes ...\n"
+    assert "understood as: circle top left and square not left" in said.out
     assert (tmp_path / "new" / "a.gif").stat().st_size > 1000
 
 
@@ -204,3 +210,22 @@ def test_bench_measures_ours_and_the_original_in_one_run(what, capsys):
 def test_bench_parse(capsys):
     assert main(["bench", "parse", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ours"] > 0
+
+
+@pytest.mark.parametrize(
+    ("terminal", "hushed", "told"), [(False, False, "busy ...\n"), (False, True, ""), (True, True, "")]
+)
+def test_what_takes_a_while_is_told_but_not_to_programs(terminal, hushed, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with doing("busy", hushed):
+        pass
+    assert capsys.readouterr().err == told
+
+
+def test_on_a_terminal_it_is_told_until_it_is_done(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := io.StringIO())
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    with doing("busy", False):
+        pass
+    assert "busy" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[2K")  # its line is cleared

@@ -7,7 +7,7 @@ from typing import Any
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryOptions, at_least, key_of, usable_files
-from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
+from cumulant.commands.output import as_json, doing, loading, print_json, print_table, rate_and_steps
 
 _PHRASES = (
     "get the {0} to the top left",
@@ -36,13 +36,14 @@ class Demo:
 
     def run(self) -> None:
         """Solve, draw, tell."""
-        from cumulant.goals.tasks import tables_of
-        from cumulant.transfer.evaluation import check_episodes, evaluate_references
-        from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
+        with loading(self.json):
+            from cumulant.goals.tasks import tables_of
+            from cumulant.transfer.evaluation import check_episodes, evaluate_references
+            from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
 
-        at_least("episodes", self.episodes, 1)
-        check_episodes(self.episodes)
-        library, key = self.using.load(), key_of(self.seed)
+            at_least("episodes", self.episodes, 1)
+            check_episodes(self.episodes)
+            library, key = self.using.load(), key_of(self.seed)
         if library.why_no_words:
             raise BadInput(library.why_no_words)
         if not hasattr(library.world, "objects"):
@@ -55,13 +56,16 @@ class Demo:
         phrases = [phrase.format(*objects) for phrase in _PHRASES]
         tasks = {phrase: (library.task(phrase),) for phrase in phrases}
         guides = library.weights_of_all(tables_of([task for (task,) in tasks.values()]))
-        results = {"zero_shot": library.evaluate(tasks, key, self.episodes)}
-        results |= evaluate_references(world, tasks, key, self.episodes)
-        films = first_interesting(
-            world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides, _WORTHWHILE
-        )
-        save_gif(self.out / "demo.gif", films)
-        save_contact_sheet(self.out / "demo.png", films)
+        with doing(f"playing three phrases from {self.episodes:,} starts each", self.json):
+            results = {"zero_shot": library.evaluate(tasks, key, self.episodes)}
+        with doing("playing the same with the oracle and at random", self.json):
+            results |= evaluate_references(world, tasks, key, self.episodes)
+        with doing("filming", self.json):
+            films = first_interesting(
+                world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides, _WORTHWHILE
+            )
+            save_gif(self.out / "demo.gif", films)
+            save_contact_sheet(self.out / "demo.png", films)
         if self.json:
             files = [str(self.out / name) for name in ("demo.gif", "demo.png")]
             return print_json(as_json(results) | {"files": files})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, library_in, world_of
-from cumulant.commands.output import as_json, print_json, print_table, rate_and_steps
+from cumulant.commands.output import as_json, doing, loading, print_json, print_table, rate_and_steps
 from cumulant.commands.worlds import world_named
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ class Evaluate:
 
     def run(self) -> None:
         """Play every task."""
-        from cumulant.goals.regions import MAX_BINS
-        from cumulant.transfer.evaluation import evaluate_references
+        with loading(self.json):
+            from cumulant.goals.regions import MAX_BINS
+            from cumulant.transfer.evaluation import evaluate_references
 
-        self._check()
-        given = self.library or (() if self.objects or self.world else (None,))
-        libraries = [library_in(path, self.features, self.world) for path in given]
+            self._check()
+            given = self.library or (() if self.objects or self.world else (None,))
+            libraries = [library_in(path, self.features, self.world) for path in given]
         world: World = libraries[0].world if libraries else self._world()
         key = key_of(self.seed)
         if any(library.world != world for library in libraries):
@@ -62,19 +63,25 @@ class Evaluate:
             raise BadInput(f"--bins must lie between 2 and {MAX_BINS:,}, but is {bins}")
         tasks, learnt = self._tasks(world.feature_names, bins)
         committed = self.gpi == "committed"
+        played = f"{self.episodes * sum(map(len, tasks.values())):,} episodes"
         results: dict[str, dict[str, Success]] = {}
         for library in libraries:
             if library.why_no_words and not self.few_shot:
                 raise BadInput(f"{library.why_no_words}: give --few-shot N")
         if libraries and all(library.knows_words for library in libraries):
-            runs = [library.evaluate(tasks, key, self.episodes, committed) for library in libraries]
+            with doing(f"playing {played} zero-shot", self.json):
+                runs = [library.evaluate(tasks, key, self.episodes, committed) for library in libraries]
             results["zero_shot"] = _pooled(runs)
         if libraries and self.suite == "plans":
-            results["heedless"] = _pooled([_heedless(library, tasks, key, self.episodes) for library in libraries])
+            with doing("playing the same with nothing to avoid", self.json):
+                runs = [_heedless(library, tasks, key, self.episodes) for library in libraries]
+            results["heedless"] = _pooled(runs)
         if libraries and self.few_shot:
-            runs = [self._few_shot(library, learnt, tasks, key, committed) for library in libraries]
+            with doing(f"learning {len(learnt):,} rewards from {self.few_shot:,} labelled steps each", self.json):
+                runs = [self._few_shot(library, learnt, tasks, key, committed) for library in libraries]
             results["few_shot"] = _pooled(runs)
-        results |= evaluate_references(world, tasks, key, self.episodes)
+        with doing(f"playing {played} with the oracle and at random", self.json):
+            results |= evaluate_references(world, tasks, key, self.episodes)
         if self.json:
             return print_json(as_json(results))
         also = ("violated",) if self.suite == "plans" else ()

@@ -7,7 +7,7 @@ from pathlib import Path
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, Flag, LibraryOptions, at_least, key_of, usable_files
-from cumulant.commands.output import print_json, print_table
+from cumulant.commands.output import doing, loading, print_json, print_table
 
 _MOVED = 0.05  # a feature that moves further under another's policies is told of
 
@@ -24,18 +24,20 @@ class Inspect:
 
     def run(self) -> None:
         """Play every policy, compare, draw."""
-        import numpy as np
+        with loading(self.json):
+            import numpy as np
 
-        from cumulant.experiments.drawings import draw_audit
-        from cumulant.features.disentanglement import independence
-        from cumulant.storage import write_whole
-        from cumulant.transfer.audit import audit, check_starts
+            from cumulant.experiments.drawings import draw_audit
+            from cumulant.features.disentanglement import independence
+            from cumulant.storage import write_whole
+            from cumulant.transfer.audit import audit, check_starts
 
-        at_least("starts", self.starts, 1)
-        library, key = self.using.load(), key_of(self.seed)
+            at_least("starts", self.starts, 1)
+            library, key = self.using.load(), key_of(self.seed)
         check_starts(library, self.starts)
         usable_files(self.out / "audit.png", self.out / "audit.json")
-        result, names = audit(library, key, self.starts), library.feature_names
+        with doing(f"playing every policy from {self.starts:,} starts", self.json):
+            result, names = audit(library, key, self.starts), library.feature_names
         same = np.eye(len(names), dtype=bool)
         by_feature = result.lemma_error.mean(axis=(1, 3))  # [policy's feature, cumulant's feature]
         learnt = np.nanmean(result.learnt_error.mean(axis=1)[same])

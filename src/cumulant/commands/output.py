@@ -1,11 +1,33 @@
 """What commands print: JSON for programs, tables for people."""
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cumulant.transfer.evaluation import Success
+
+
+@contextlib.contextmanager
+def doing(what: str, hushed: bool) -> Iterator[None]:
+    """Say on stderr what takes a while: on a terminal as long as it takes, in a log in a line; hushed, not at all."""
+    if hushed:
+        yield
+    elif sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(what):
+            yield
+    else:
+        print(f"{what} ...", file=sys.stderr, flush=True)
+        yield
+
+
+def loading(hushed: bool) -> contextlib.AbstractContextManager[None]:
+    """The first seconds of a command, which a log need not hold."""
+    return doing("loading", hushed or not sys.stderr.isatty())
 
 
 def print_json(report: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from cumulant.commands.inputs import (
     reward_named,
     usable_files,
 )
-from cumulant.commands.output import print_json, rate_and_steps
+from cumulant.commands.output import doing, loading, print_json, rate_and_steps
 
 if TYPE_CHECKING:
     from cumulant.goals.plans import Plan
@@ -54,16 +54,17 @@ class Solve:
 
     def run(self) -> None:
         """Find weights, act, and tell how often it worked."""
-        import jax
+        with loading(self.json):
+            import jax
 
-        from cumulant.bounds import check_memory
-        from cumulant.goals.plans import Plan, tables_of
-        from cumulant.storage import write_whole
-        from cumulant.transfer.evaluation import summarise
-        from cumulant.worlds.episodes import aim_of, episode_keys, play_many
+            from cumulant.bounds import check_memory
+            from cumulant.goals.plans import Plan, tables_of
+            from cumulant.storage import write_whole
+            from cumulant.transfer.evaluation import summarise
+            from cumulant.worlds.episodes import aim_of, episode_keys, play_many
 
-        self._check()
-        library, key = self.using.load(), key_of(self.seed)
+            self._check()
+            library, key = self.using.load(), key_of(self.seed)
         world = library.seen
         if self.phrase and library.why_no_words:
             raise BadInput(f"{library.why_no_words}: give --reward")
@@ -81,7 +82,8 @@ class Solve:
                 named["remark"] = remark
         else:
             reward = reward_named(self.reward, library)
-            belief = library.understand_reward(reward, jax.random.fold_in(key, 0), self.budget)
+            with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
+                belief = library.understand_reward(reward, jax.random.fold_in(key, 0), self.budget)
             w = belief.w
             named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget} | _reading(belief)
 
@@ -89,8 +91,9 @@ class Solve:
                 return reward(state) > _REWARDED
 
         policy = library.policy(w, self.gpi == "committed")
-        episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
-        result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
+        with doing(f"playing {self.episodes:,} episodes", self.json):
+            episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
+            result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
         if plan:
             ends = jax.device_get(episodes.progress)
             named |= {"stages": _stages(plan, ends.stage), "violated": float(ends.violated.mean())}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from cumulant.commands.inputs import BadInput, Flag, function_named
-from cumulant.commands.output import print_json, print_table
+from cumulant.commands.output import doing, print_json, print_table
 
 if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
@@ -48,7 +48,9 @@ class Check:
         """Play at random, and say what is wrong."""
         from cumulant.worlds.check import check
 
-        found = check(world_named(self.world, self.features))
+        world = world_named(self.world, self.features)
+        with doing("playing at random", self.json):
+            found = check(world)
         if self.json:
             print_json({"findings": [each._asdict() for each in found]})
         elif found:
