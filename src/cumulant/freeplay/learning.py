@@ -117,22 +117,16 @@ def _beside_the_host(
 ) -> tuple[Training, Float[Array, ""]]:
     """An update needs nothing of the step beside it, so that the host takes that while the network learns."""
 
-    def draw(training: Training) -> Transition:
-        return sample(training.replay, jax.random.split(training.key, 3)[2], config.batch)
-
-    def step(_: Array, carry: tuple[Training, Transition, Array]) -> tuple[Training, Transition, Array]:
-        training, batch, total = carry
-        key, key_play, _ = jax.random.split(training.key, 3)
+    def step(_: Array, carry: tuple[Training, Array]) -> tuple[Training, Array]:
+        training, total = carry
+        key, key_play, key_learn = jax.random.split(training.key, 3)
         action = choose(world, config, training, key_play)
         begun = jax.vmap(world.foresee)(training.episodes.state, action)  # type: ignore[attr-defined]
-        learnt, loss = update(config, training._replace(key=key), _after(begun, batch))
+        learnt, loss = learn(config, training._replace(key=key), _after(begun, key_learn))
         episodes = _after(eqx.filter(learnt.network, eqx.is_array), training.episodes)
-        training = experience(world, config, features, learnt._replace(episodes=episodes), action, key_play)
-        return training, draw(training), total + loss  # drawn after the replay was written, which is not copied then
+        return experience(world, config, features, learnt._replace(episodes=episodes), action, key_play), total + loss
 
-    first = (training, draw(training), jnp.zeros(()))
-    training, _, total = jax.lax.fori_loop(training.update, until, step, first)
-    return training, total
+    return jax.lax.fori_loop(training.update, until, step, (training, jnp.zeros(())))
 
 
 def _after(others: PyTree, values: PyTree) -> PyTree:
