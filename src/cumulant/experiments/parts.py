@@ -45,7 +45,7 @@ Learner = TypeVar("Learner", bound=DataclassInstance)
 
 def in_miniature(settings: Learner) -> Learner:
     """The settings of whatever learns a network from play, which then hardly learns."""
-    return replace(settings, width=32, batch=32, replay=7_000, num_envs=32, env_steps=32 * 200)
+    return replace(settings, width=32, batch=32, replay=7_000, num_envs=32, env_steps=32 * 80)
 
 
 class Ran(NamedTuple):

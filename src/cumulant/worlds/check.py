@@ -19,7 +19,7 @@ _STEPS = 200  # of each, at most
 _EVEN_SO = 1e-4  # of a range: what rounding may lead outside
 _FAR, _ASTRAY = 0.1, 0.05  # of a range, and of all states: a feature so far outside so often has the wrong range
 _UNUSED = 0.05  # of a range: what moves by less in all uses too little of it
-_SMALL = 0.05  # of a feature's large changes: what is smaller is a tremble
+_SMALL = 0.05  # of a feature's largest change: what is smaller is a tremble
 _OFTEN = 0.2  # of all steps: a tremble that is seen less often does no harm
 _LOUD = 10.0  # numbers beyond which a network hears little else
 _DIGITS = 4  # of a tremble, as folders keep it
@@ -223,11 +223,14 @@ def _loudness(walks: _Walks) -> Iterator[Finding]:
 
 
 def resolution_seen(changes: Float[np.ndarray, "..."]) -> float:
-    """How far a feature trembles, from how far it changed from step to step; 0 if its changes are of one kind."""
+    """How far a feature trembles, from how far it changed from step to step; 0 if its changes are of one kind.
+
+    Measured against the largest change: random play may really move a feature in few steps of a hundred.
+    """
     moving = changes[changes > 1e-6]
     if not len(moving):
         return 0.0
-    small = moving[moving < _SMALL * np.quantile(moving, 0.99)]
+    small = moving[moving < _SMALL * moving.max()]
     return float(np.quantile(small, 0.99)) if len(small) > _OFTEN * changes.size else 0.0
 
 
