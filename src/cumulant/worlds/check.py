@@ -22,6 +22,7 @@ _UNUSED = 0.05  # of a range: what moves by less in all uses too little of it
 _SMALL = 0.05  # of a feature's largest change: what is smaller is a tremble
 _OFTEN = 0.2  # of all steps: a tremble that is seen less often does no harm
 _LOUD = 10.0  # numbers beyond which a network hears little else
+_MARGIN = 1.5  # above all but the largest trembles: one that is taken for a move does more harm than a move overlooked
 _DIGITS = 4  # of a tremble, as folders keep it
 _MEMBERS = ("num_actions", "max_steps", "feature_names", "reset", "step", "observe", "features")
 
@@ -231,7 +232,7 @@ def resolution_seen(changes: Float[np.ndarray, "..."]) -> float:
     if not len(moving):
         return 0.0
     small = moving[moving < _SMALL * moving.max()]
-    return float(np.quantile(small, 0.99)) if len(small) > _OFTEN * changes.size else 0.0
+    return _MARGIN * float(np.quantile(small, 0.99)) if len(small) > _OFTEN * changes.size else 0.0
 
 
 def tremble_of(world: World) -> tuple[float, ...]:
