@@ -254,7 +254,11 @@ def _status_violations(ending: Ending, status: int) -> list[str]:
 
 def signals(place: Path) -> Iterator[tuple[str, list[str]]]:
     """Early signals to some commands."""
-    for args in (("serve", "--port", "0"), ("solve", "square left", "--episodes", "2"), ("explain", "square left")):
+    for args in (
+        ("serve", "--port", "0"),
+        ("solve", "square left", "--episodes", "2", "--json"),
+        ("explain", "square left"),
+    ):
         for number in (signal.SIGINT, signal.SIGTERM):
             for after in MOMENTS:
                 yield f"{shown(args)}, {number.name} after {after} s", signal_violations(args, number, after, place)

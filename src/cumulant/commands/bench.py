@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, world_of
-from cumulant.commands.output import doing, print_json
+from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.programs import forget_programs
 
 
@@ -54,7 +54,7 @@ class Bench:
         try:
             if self.what in ("env", "render") and not self.no_peer:
                 peers.load()  # before anything is measured
-            with doing("measuring", self.json):
+            with on_terminal("measuring", self.json):
                 report = measure[self.what]()
         except ModuleNotFoundError as error:
             raise BadInput(str(error)) from None

@@ -7,7 +7,7 @@ from typing import Any
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryOptions, at_least, key_of, usable_files
-from cumulant.commands.output import as_json, doing, loading, print_json, print_table, rate_and_steps
+from cumulant.commands.output import as_json, doing, on_terminal, print_json, print_table, rate_and_steps
 
 _PHRASES = (
     "get the {0} to the top left",
@@ -36,7 +36,7 @@ class Demo:
 
     def run(self) -> None:
         """Solve, draw, tell."""
-        with loading(self.json):
+        with on_terminal("loading", self.json):
             from cumulant.goals.tasks import tables_of
             from cumulant.transfer.evaluation import check_episodes, evaluate_references
             from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, library_in, world_of
-from cumulant.commands.output import as_json, doing, loading, print_json, print_table, rate_and_steps
+from cumulant.commands.output import as_json, doing, on_terminal, print_json, print_table, rate_and_steps
 from cumulant.commands.worlds import world_named
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Evaluate:
 
     def run(self) -> None:
         """Play every task."""
-        with loading(self.json):
+        with on_terminal("loading", self.json):
             from cumulant.goals.regions import MAX_BINS
             from cumulant.transfer.evaluation import evaluate_references
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, Flag, LibraryOptions, at_least, key_of, usable_files
-from cumulant.commands.output import doing, loading, print_json, print_table
+from cumulant.commands.output import doing, on_terminal, print_json, print_table
 
 _MOVED = 0.05  # a feature that moves further under another's policies is told of
 
@@ -24,7 +24,7 @@ class Inspect:
 
     def run(self) -> None:
         """Play every policy, compare, draw."""
-        with loading(self.json):
+        with on_terminal("loading", self.json):
             import numpy as np
 
             from cumulant.experiments.drawings import draw_audit

@@ -25,9 +25,9 @@ def doing(what: str, hushed: bool) -> Iterator[None]:
         yield
 
 
-def loading(hushed: bool) -> contextlib.AbstractContextManager[None]:
-    """The first seconds of a command, which a log need not hold."""
-    return doing("loading", hushed or not sys.stderr.isatty())
+def on_terminal(what: str, hushed: bool) -> contextlib.AbstractContextManager[None]:
+    """The same where somebody watches: a log need not hold what may still be refused."""
+    return doing(what, hushed or not sys.stderr.isatty())
 
 
 def print_json(report: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from cumulant.commands.inputs import (
     reward_named,
     usable_files,
 )
-from cumulant.commands.output import doing, loading, print_json, rate_and_steps
+from cumulant.commands.output import doing, on_terminal, print_json, rate_and_steps
 
 if TYPE_CHECKING:
     from cumulant.goals.plans import Plan
@@ -54,7 +54,7 @@ class Solve:
 
     def run(self) -> None:
         """Find weights, act, and tell how often it worked."""
-        with loading(self.json):
+        with on_terminal("loading", self.json):
             import jax
 
             from cumulant.bounds import check_memory
