@@ -128,12 +128,10 @@ def _read_command(argv: Sequence[str]) -> Any:
     if (empty := _empty_option(argv)) is not None:
         raise BadInput(f"{empty} is empty")
     for option in _OF_SEVERAL:
-        given = [after for word, after in pairwise([*argv, "--"]) if word == option]
-        if any(after.startswith("--") for after in given):
+        after = [following for word, following in pairwise([*argv, "--"]) if word.partition("=")[0] == option]
+        if option in argv and after[0].startswith("--"):
             raise BadInput(f"{option} is empty")
-        if (
-            sum(word.partition("=")[0] == option for word in argv) > 1
-        ):  # the parser would take the last, and say nothing
+        if len(after) > 1:  # the parser would take the last, and say nothing
             raise BadInput(f"{option} is given more than once: write it once, and after it all that it takes")
     said, argv = io.StringIO(), fold_world(argv)
     try:

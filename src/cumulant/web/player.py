@@ -320,9 +320,9 @@ class Player:
     def film(self, caption: str, plan: Plan, episode: Episode) -> bytes:
         """An episode as a GIF, of as many frames as an episode of a plain goal may have states."""
         frames = self.frames(episode, self.world.max_steps + 1)
-        pictures, places = frames.pictures, np.asarray(episode.positions)[frames.first :: frames.every]
+        pictures, shown = frames.pictures, slice(frames.first, None, frames.every)
         if self.arena:
-            pictures = marked(self.arena, pictures, places, plan)
+            pictures = marked(self.arena, pictures, np.asarray(episode.positions), plan, shown)
         return gif([Film(caption, pictures, episode.success, frames.every, frames.first)])
 
     def guides(self, method: Method, aim: Aim) -> Guides:

@@ -18,10 +18,14 @@ _WHITE, _DARK = (255, 255, 255), (32, 36, 46)
 def marked(
     world: Arena,
     frames: UInt8[np.ndarray, "t size size 3"],
-    places: Float[np.ndarray, "t k"],
+    places: Float[np.ndarray, "states k"],
     goal: Task | Plan | None,
+    shown: slice = slice(None),
 ) -> UInt8[np.ndarray, "t size size 3"]:
-    """Frames with faint lines between thirds, zones of the stage that is pursued, and a dot on every centre."""
+    """Frames with faint lines between thirds, zones of the stage that is pursued, and a dot on every centre.
+
+    `places` are those of the whole episode, of which the frames show some: a stage may be reached in between.
+    """
     plan = None if goal is None else Plan.of(goal)
     stages = stages_of(plan, places) if plan else [0] * len(places)
     zones = [zones_of(stage) for stage in plan.goals] if plan else [[]]
@@ -30,7 +34,7 @@ def marked(
     return np.stack(
         [
             _dotted(_shaded(_with_thirds(frame), (frame == bare).all(axis=2), zones[stage], colours), place)
-            for frame, place, stage in zip(frames, places, stages, strict=True)
+            for frame, place, stage in zip(frames, places[shown], stages[shown], strict=True)
         ]
     )
 
@@ -59,6 +63,7 @@ def zones_of(task: Task) -> list[Bool[np.ndarray, "m m"] | None]:
 
 
 def _holds(task: Task, place: Float[np.ndarray, " k"]) -> bool:
+    """As `cumulant.reached` has it, with nothing to compile."""
     index = np.clip((place * task.bins).astype(int), 0, task.bins - 1)
     return bool(task.table()[:, np.arange(len(place)), index].all(axis=1).any())
 
@@ -66,13 +71,12 @@ def _holds(task: Task, place: Float[np.ndarray, " k"]) -> bool:
 def _shaded(
     frame: np.ndarray, bare: np.ndarray, zones: Sequence[np.ndarray | None], colours: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Zones in their sprites' colours, where no sprite is; small ones lie upon large ones."""
-    plain = frame.copy()
-    wanted = [(zone, colour) for zone, colour in zip(zones, colours, strict=False) if zone is not None]
-    for zone, colour in sorted(wanted, key=lambda each: -each[0].mean()):
-        along = ((np.arange(len(frame)) + 0.5) / len(frame) * len(zone)).astype(int)
-        inside = bare & zone[along][:, along].T[::-1]  # rows go down, and y up
-        frame[inside] = (1 - _TINT) * plain[inside] + _TINT * colour
+    """Zones in their sprites' colours, where no sprite is; where zones meet, their colours mix."""
+    for zone, colour in zip(zones, colours, strict=False):
+        if zone is not None:
+            along = ((np.arange(len(frame)) + 0.5) / len(frame) * len(zone)).astype(int)
+            inside = bare & zone[along][:, along].T[::-1]  # rows go down, and y up
+            frame[inside] = (1 - _TINT) * frame[inside] + _TINT * colour
     return frame
 
 
