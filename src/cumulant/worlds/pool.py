@@ -5,7 +5,7 @@ Nothing here calls JAX: programs wait for it.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ _background = ThreadPoolExecutor(thread_name_prefix="cumulant-host")  # for step
 HELD = 3  # the column of a token that says to leave the episode as it is: slot, generation and moment come before
 
 Tokens = np.ndarray  # int32 [n, 4]: slot, generation, moment, held
+Jobs = Iterator[tuple[list[int], np.ndarray]]  # a token and an action each; whoever takes one from here steps it
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Pool:
         self._told: OrderedDict[int, _Told] = OrderedDict()
         self._screen = _Slot()  # an environment to draw with
         self._lock = threading.Lock()
-        self._begun: tuple[Tokens, np.ndarray, Future] | None = None
+        self._begun: tuple[Tokens, np.ndarray, Jobs, Future] | None = None
 
     def reset(self, seeds: np.ndarray) -> tuple[np.ndarray, ...]:
         """New episodes of these seeds: observations, whether they are over already, and tokens."""
@@ -90,15 +91,16 @@ class Pool:
         """An action in each episode that is not held and not over."""
         with self._lock, remembered():
             if not self._settle(tokens, actions):
-                self._all_act(tokens, actions)
+                self._work(_jobs(tokens, actions))
             return self._seen(tokens[:, 0].tolist())
 
     def foresee(self, tokens: Tokens, actions: np.ndarray) -> np.ndarray:
-        """Begin with a step in the background; whoever asks for anything else meanwhile waits for it."""
+        """Begin with a step in the background; whoever asks for anything else meanwhile waits for it, and helps."""
         with self._lock, remembered():
             self._settle()
             tokens, actions = tokens.copy(), actions.copy()
-            self._begun = (tokens, actions, _background.submit(self._all_act, tokens, actions))
+            jobs = _jobs(tokens, actions)
+            self._begun = (tokens, actions, jobs, _background.submit(self._work, jobs))
             return np.ones(len(tokens), bool)
 
     def _settle(self, *step: np.ndarray) -> bool:
@@ -106,15 +108,21 @@ class Pool:
         begun, self._begun = self._begun, None
         if begun is None:
             return False
-        *foreseen, future = begun
-        failure = future.exception()
+        *foreseen, jobs, future = begun
+        failure: BaseException | None = None
+        try:
+            self._work(jobs)
+        except WorldFailed as error:
+            failure = error
+        failure = future.exception() or failure
         same = bool(step) and all(np.array_equal(a, b) for a, b in zip(foreseen, step, strict=True))
         if same and failure:
             raise failure
         return same
 
-    def _all_act(self, tokens: Tokens, actions: np.ndarray) -> None:
-        for (slot, generation, moment, held), action in zip(tokens.tolist(), actions, strict=True):
+    def _work(self, jobs: Jobs) -> None:
+        """Take the steps that are left. Two threads may do so at once: simulators let go of Python's lock."""
+        for (slot, generation, moment, held), action in jobs:
             if not held:
                 self._check(slot, generation, moment)
                 self._act(self._slots[slot], action)
@@ -215,6 +223,10 @@ class Pool:
             raise WorldFailed(f"{self._name} draws no frame: it must be made with render_mode='rgb_array'")
         picture = Image.fromarray(np.ascontiguousarray(frame[..., :3], np.uint8))
         return np.asarray(picture.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def _jobs(tokens: Tokens, actions: np.ndarray) -> Jobs:
+    return iter(list(zip(tokens.tolist(), actions, strict=True)))
 
 
 def _as_shown(space: spaces.Space, action: np.ndarray) -> Any:
