@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -101,3 +102,26 @@ def test_a_board_without_its_extra_or_in_an_unusable_place_is_refused_in_one_lin
         monkeypatch.delitem(sys.modules, name)
     assert main(command) == 2
     assert capsys.readouterr().err == "cumulant: TensorBoard events need pip install 'cumulant[tensorboard]'\n"
+
+
+SWALLOWED = """
+import os, signal, sys
+from cumulant import __main__ as command
+
+class Garbage:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10_000): pass  # where the signal arrives, and nothing can be raised
+
+def run():
+    Garbage()
+    return 0
+
+command._run = run
+sys.exit(command.main())
+"""
+
+
+def test_ctrl_c_ends_a_command_quietly_even_while_garbage_is_collected():
+    ended = subprocess.run([sys.executable, "-c", SWALLOWED], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

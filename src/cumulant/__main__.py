@@ -19,6 +19,7 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # `nohup`, say, has it ignored
         return _run()
     signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _swallowed
     try:
         return _run()
     except KeyboardInterrupt:
@@ -45,6 +46,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):
         _leave(number, frame)
     raise KeyboardInterrupt
+
+
+def _swallowed(what: "sys.UnraisableHookArgs") -> None:
+    """An exception where none can be raised, as while garbage is collected: Ctrl+C still ends the command."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        os._exit(_STOPPED)
+    sys.__unraisablehook__(what)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
