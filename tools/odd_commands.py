@@ -139,6 +139,8 @@ def misspelt() -> Iterator[Case]:
             yield Case((command, *small, *more.split()))
         foreign = [name for name in everything if name not in known[command]]
         yield from (Case((command, *small, f"--{name}", "1")) for name in foreign[:: max(1, len(foreign) // 4)])
+    for environment in ("Nope-v0", "nope:Nope-v0", "Nope", "a b", "Blackjack-v1"):
+        yield Case(("bench", "host", "--environment", environment))
     for args in ("", "--nonsense", "-x", "solve solve", "--version solve", "explain", "bench", "reproduce"):
         yield Case(tuple(args.split()))
     for args in ("bench every", "reproduce nothing", "evaluate --suite none", "solve x --gpi none", "\0", "\x1b[2J"):

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, world_of
 from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.programs import forget_programs
+
+if TYPE_CHECKING:
+    from cumulant.worlds.host import HostWorld
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Bench:
             "parse": lambda: bench.bench_parse(world),
             "pretrain": lambda: bench.bench_pretrain(world, self.batch or (256 if on_cpu else 2**14)),
             "gpi": lambda: bench.bench_gpi(world),
-            "host": lambda: bench.bench_host(bench.host_world(self.environment, self.batch or 8), PRESETS["cpu"]),
+            "host": lambda: bench.bench_host(self._host_world(), PRESETS["cpu"]),
         }
         try:
             if self.what in ("env", "render") and not self.no_peer:
@@ -62,6 +65,15 @@ class Bench:
             return print_json(report)
         for name, value in report.items():
             print(f"{name:>24}  {_readable(value)}")
+
+    def _host_world(self) -> "HostWorld":
+        from cumulant.experiments.bench import host_world
+
+        try:
+            return host_world(self.environment, self.batch or 8)
+        except Exception as error:  # whatever somebody's own environment does
+            said = str(error).strip().partition("\n")[0]
+            raise BadInput(f"--environment {self.environment!r} cannot be measured: {said}") from None
 
 
 def _readable(value: Any) -> str:
