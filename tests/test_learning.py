@@ -9,8 +9,8 @@ import pytest
 
 from conftest import Sliders
 from cumulant.features.coordinates import Inputs, true_features
-from cumulant.freeplay.learning import loss, make_network, own_value, start, train
-from cumulant.freeplay.networks import relations
+from cumulant.freeplay.learning import loss, make_network, start, train
+from cumulant.freeplay.networks import merged, own_value, own_values, relations
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import play_from
@@ -79,6 +79,23 @@ def test_networks_give_every_policy_and_action(name, full):
     config = FreePlay(network=name, full_matrix=full, width=16, bins=5)
     psi = jax.eval_shape(lambda key, f: make_network(config, Inputs(6), 8, key)(f), jax.random.key(0), jnp.full(6, 0.3))
     assert psi.shape == ((6, 5, 6, 5, 8) if full else (6, 5, 5, 8))
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("name", ["trunk_per_feature", "all_policies", "goal_conditioned"])
+def test_a_merged_network_is_the_same_function(name, full):
+    """And its own values are those on the diagonal."""
+    config = FreePlay(network=name, full_matrix=full, width=16, bins=5)
+
+    @jax.jit
+    def outputs(key, x):
+        network = make_network(config, Inputs(6), 8, key)
+        one_layer = merged(network)
+        return network(x), one_layer(x), own_values(one_layer)(x)
+
+    psi, same, own = outputs(jax.random.key(0), jax.random.uniform(jax.random.key(1), (6,)))
+    np.testing.assert_allclose(same, psi, atol=1e-5)
+    np.testing.assert_allclose(own, own_value(psi), atol=1e-5)
 
 
 def test_different_seeds_give_different_networks():

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
 from cumulant.features.coordinates import Features, Inputs, inputs_of, resolution_of, world_of
-from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPerFeature
+from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPerFeature, merged, own_values
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
@@ -145,7 +145,7 @@ def choose(world: World, config: FreePlay, training: Training, key: PRNGKeyArray
     """An action for every copy, of its policy, ε-greedily."""
     key_random, key_explore = jax.random.split(key, 5)[:2]
     n = config.num_envs
-    network = _in_precision(config, training.network)
+    network = _for_batches(config, training.network)
     greedy = jax.vmap(partial(_greedy, config, network))(training.x, training.policy)
     explore = jax.random.uniform(key_explore, (n,)) < jnp.geomspace(config.epsilon_low, config.epsilon_high, n)
     return jnp.where(explore, jax.random.randint(key_random, (n,), 0, world.num_actions), greedy)
@@ -181,7 +181,7 @@ def _greedy(config: FreePlay, network: Network, x: Float[Array, " n"], policy: I
     if isinstance(network, GoalConditioned):
         psi = network.policy(x, i, j)
         return (psi[i, j] if config.full_matrix else psi[j]).argmax()
-    return own_value(network(x))[i, j].argmax()
+    return own_values(network)(x)[i, j].argmax()
 
 
 def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
@@ -208,7 +208,7 @@ def _optimiser(config: FreePlay) -> optax.GradientTransformation:
 
 def loss(config: FreePlay, network: Network, target: Network, batch: Transition) -> Float[Array, ""]:
     """Mean Huber loss over the batch, the policies and their cumulants; over the acting policies alone, if set so."""
-    network, target = _in_precision(config, network), _in_precision(config, target)
+    network, target = _for_batches(config, network), _for_batches(config, target)
     each = _acting_policy_errors if config.acting_policy_only else _all_policies_errors
     return jax.vmap(partial(each, config, network, target))(batch).mean()
 
@@ -217,8 +217,8 @@ def _all_policies_errors(
     config: FreePlay, network: Network, target: Network, step: Transition
 ) -> Float[Array, "k m *cumulants"]:
     """Huber errors of every policy, whichever made the transition."""
-    psi, next_psi, behind = network(step.x), network(step.next_x), target(step.next_x)
-    choice = own_value(next_psi).argmax(axis=-1)  # double: the network chooses, the target values
+    psi, behind = network(step.x), target(step.next_x)
+    choice = own_values(network)(step.next_x).argmax(axis=-1)  # double: the network chooses, the target values
     choice = choice.reshape(*choice.shape, *[1] * (psi.ndim - 2))
     following = jnp.take_along_axis(behind, choice, axis=-1)[..., 0]
     cumulants = phi(step.x[: psi.shape[0]], config.bins)
@@ -253,13 +253,9 @@ def _huber(config: FreePlay, psi: Array, cumulants: Array, following: Array) -> 
     return optax.losses.huber_loss(psi.astype(jnp.float32), jax.lax.stop_gradient(goal))
 
 
-def own_value(psi: Float[Array, "k m *cumulants a"]) -> Float[Array, "k m a"]:
-    """Each policy's value for its own cumulant, whose argmax it plays: [k, m, (k,) m, a] → [k, m, a]."""
-    return jnp.einsum("ijija->ija" if psi.ndim == 5 else "ijja->ija", psi)
-
-
-def _in_precision(config: FreePlay, network: Network) -> Network:
-    """The network as its matrix products are taken; gradients still reach the float32 weights."""
+def _for_batches(config: FreePlay, network: Network) -> Network:
+    """The network as batches pass through it, bfloat16 where it is set; gradients still reach the float32 weights."""
+    network = merged(network)
     if not config.half_precision:
         return network
     return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf, network)

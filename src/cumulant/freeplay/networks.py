@@ -5,6 +5,7 @@ matrix it has k·m. Axes everywhere: (i, j) policy, then cumulants, then action.
 """
 
 import math
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import equinox as eqx
@@ -35,6 +36,17 @@ def _shown(x: Float[Array, " n"], inputs: Inputs, relational: bool) -> Float[Arr
     return (relations if relational else centred)(x, inputs)
 
 
+class Head(eqx.Module):
+    """One linear layer: [width] → [*shape, actions]."""
+
+    weight: Float[Array, "*shape actions width"]
+    bias: Float[Array, "*shape actions"]
+
+    def __call__(self, x: Float[Array, " width"]) -> Float[Array, "..."]:
+        """A value for each."""
+        return self.weight @ x + self.bias
+
+
 class Dueling(eqx.Module):
     """A head with values and advantages: [width] → [*shape, actions]."""
 
@@ -56,12 +68,22 @@ class Dueling(eqx.Module):
         advantage = self.advantage(x).reshape(*self.shape, self.actions)
         return self.value(x).reshape(*self.shape, 1) + advantage - advantage.mean(axis=-1, keepdims=True)
 
+    def merged(self) -> Head:
+        """The same as one layer, for values, advantages and their mean are linear."""
+
+        def merge(value: Array, advantage: Array) -> Array:
+            advantage = advantage.reshape(*self.shape, self.actions, *advantage.shape[1:])
+            mean = advantage.mean(axis=len(self.shape), keepdims=True)
+            return value.reshape(mean.shape) + advantage - mean
+
+        return Head(merge(self.value.weight, self.advantage.weight), merge(self.value.bias, self.advantage.bias))
+
 
 class Trunk(eqx.Module):
     """Layers and a head. With every policy in the head, each transition teaches them all, and one pass serves GPI."""
 
     layers: list[eqx.nn.Linear]
-    head: Dueling
+    head: Dueling | Head
     inputs: Inputs = eqx.field(static=True)
     relational: bool = eqx.field(static=True)
 
@@ -125,7 +147,7 @@ class GoalConditioned(eqx.Module):
     state: eqx.nn.Linear
     specifier: eqx.nn.Linear
     layers: list[eqx.nn.Linear]
-    head: Dueling
+    head: Dueling | Head
     inputs: Inputs = eqx.field(static=True)
     k: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
@@ -162,3 +184,33 @@ class Network(Protocol):
 
     def __call__(self, x: Float[Array, " n"]) -> Float[Array, "..."]:
         """[n] → [k, m, m, a], or [k, m, k, m, a] in full."""
+
+
+def own_value(psi: Float[Array, "k m *cumulants a"]) -> Float[Array, "k m a"]:
+    """Each policy's value for its own cumulant, whose argmax it plays: [k, m, (k,) m, a] → [k, m, a]."""
+    return _own(psi, 1)
+
+
+def _own(columns: Array, others: int) -> Array:
+    """What belongs to each policy's own cumulant: [k, m, (k,) m, *others] → [k, m, *others]."""
+    full = columns.ndim - others == 4
+    return jnp.einsum("ijij...->ij..." if full else "ijj...->ij...", columns)
+
+
+def merged(network: Network) -> Network:
+    """The same function with a head of one layer: a batch then needs no pass for the means of its advantages."""
+    if isinstance(network, TrunkPerFeature):
+        return eqx.tree_at(lambda net: net.trunks, network, eqx.filter_vmap(merged)(network.trunks))
+    return eqx.tree_at(lambda net: net.head, network, network.head.merged())  # type: ignore[attr-defined]
+
+
+def own_values(network: Network) -> Callable[[Float[Array, " n"]], Float[Array, "k m a"]]:
+    """What gives `own_value` of a merged network, and computes nothing else where it can."""
+    if isinstance(network, GoalConditioned):  # its head is the same for all policies
+        return lambda x: own_value(network(x))
+
+    def head(net: Network) -> Head:
+        return (net.trunks if isinstance(net, TrunkPerFeature) else net).head
+
+    columns = head(network)
+    return eqx.tree_at(head, network, Head(_own(columns.weight, 2), _own(columns.bias, 1)))

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.features.coordinates import Features, feature_count, world_of
-from cumulant.freeplay.learning import own_value
-from cumulant.freeplay.networks import Network
+from cumulant.freeplay.networks import Network, own_value
 from cumulant.worlds.episodes import Play, Policy, over_episodes, play_from
 from cumulant.worlds.protocol import World, at_once, never
 from cumulant.worlds.seen import observation_rank
