@@ -20,10 +20,11 @@ class Bench:
 
     env and render: the world against the original Spriteworld. parse: the worst phrase. pretrain: free play, and a wide
     update against the peak of matrix products. gpi: actions from Ψ, all_policies against the paper's network.
-    host: free play in a Gymnasium environment against its bare loop.
+    host: free play in a Gymnasium environment against its bare loop. start: commands in new processes, with nothing
+    compiled and with what was kept.
     """
 
-    what: Positional[Literal["env", "render", "parse", "pretrain", "gpi", "host"]]  # What to measure.
+    what: Positional[Literal["env", "render", "parse", "pretrain", "gpi", "host", "start"]]  # What to measure.
     objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
     batch: int | None = None  # Worlds, frames or transitions at once; by default what suits the device.
     size: int = 64  # Pixels along a frame's side.
@@ -38,6 +39,7 @@ class Bench:
 
         from cumulant.bounds import check_memory
         from cumulant.experiments import bench, peers
+        from cumulant.experiments.starts import bench_start
         from cumulant.freeplay.settings import PRESETS
 
         at_least("batch", 1 if self.batch is None else self.batch, 1)
@@ -53,6 +55,7 @@ class Bench:
             "pretrain": lambda: bench.bench_pretrain(world, self.batch or (256 if on_cpu else 2**14)),
             "gpi": lambda: bench.bench_gpi(world),
             "host": lambda: bench.bench_host(self._host_world(), PRESETS["cpu"]),
+            "start": bench_start,
         }
         try:
             if self.what in ("env", "render") and not self.no_peer:

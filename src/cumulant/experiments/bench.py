@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from cumulant.bounds import check_memory
 from cumulant.experiments import peers
 from cumulant.features.coordinates import Inputs, inputs_of, true_features
-from cumulant.freeplay.learning import check_size, learn, make_network, start, train
+from cumulant.freeplay.learning import check_size, learn, start, train
+from cumulant.freeplay.networks import make_network
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.language import parse
 from cumulant.goals.tasks import THIRDS
@@ -133,7 +134,7 @@ def bench_pretrain(world: World, wide_batch: int) -> Report:
         "compile_s": compile_seconds,
         "device": jax.devices()[0].device_kind,
         "wide_update_ms": 1000 * wide_seconds,
-        "wide_update_flops": flops,
+        "wide_update_flops": flops,  # of whole passes, however much of them is spared
         "matrix_peak_flops_per_s": peak,
         "share_of_peak": flops / wide_seconds / peak,
     }

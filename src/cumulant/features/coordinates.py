@@ -89,7 +89,7 @@ def feature_count(features: Features, world: World) -> int:
 def inputs_of(features: Features, world: World) -> Inputs:
     """What a network sees of a world through features. ValueError if they are none."""
     as_seen = world_of(features, world)
-    shown = jax.eval_shape(lambda key: as_seen.observe(as_seen.reset(key)), jax.random.key(0))
+    shown = jax.eval_shape(lambda: as_seen.observe(as_seen.reset(jax.random.key(0))))
     try:
         found = jax.eval_shape(features, shown)
     except Exception as error:

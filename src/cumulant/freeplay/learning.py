@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.bounds import check_memory
 from cumulant.features.coordinates import Features, Inputs, inputs_of, resolution_of, world_of
-from cumulant.freeplay.networks import GoalConditioned, Network, Trunk, TrunkPerFeature, merged, own_values
+from cumulant.freeplay.networks import GoalConditioned, Network, make_network, merged, own_values
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
@@ -32,17 +32,6 @@ class Training(NamedTuple):
     policy: Int[Array, "n 2"]  # the feature and the bin that each copy of the world goes for
     key: PRNGKeyArray
     update: Int[Array, ""]
-
-
-def make_network(config: FreePlay, inputs: Inputs, actions: int, key: PRNGKeyArray) -> Network:
-    """The network that the settings name."""
-    k, m = inputs.features, config.bins
-    cumulants = (k, m) if config.full_matrix else (m,)
-    if config.network == "goal_conditioned":
-        return GoalConditioned(inputs, m, cumulants, actions, config.width, key)
-    if config.network == "trunk_per_feature":
-        return TrunkPerFeature(inputs, m, cumulants, actions, config.width, config.depth, config.relational, key)
-    return Trunk(inputs, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
 
 
 @eqx.filter_jit

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import Inputs
+from cumulant.freeplay.settings import FreePlay
 
 
 def centred(x: Float[Array, " n"], inputs: Inputs) -> Float[Array, " n"]:
@@ -71,7 +72,9 @@ class Dueling(eqx.Module):
     def merged(self) -> Head:
         """The same as one layer, for values, advantages and their mean are linear."""
 
-        def merge(value: Array, advantage: Array) -> Array:
+        def merge(value: Array | None, advantage: Array | None) -> Array:
+            assert value is not None  # only a layer without a bias has none
+            assert advantage is not None
             advantage = advantage.reshape(*self.shape, self.actions, *advantage.shape[1:])
             mean = advantage.mean(axis=len(self.shape), keepdims=True)
             return value.reshape(mean.shape) + advantage - mean
@@ -186,6 +189,17 @@ class Network(Protocol):
         """[n] → [k, m, m, a], or [k, m, k, m, a] in full."""
 
 
+def make_network(config: FreePlay, inputs: Inputs, actions: int, key: PRNGKeyArray) -> Network:
+    """The network that the settings name."""
+    k, m = inputs.features, config.bins
+    cumulants = (k, m) if config.full_matrix else (m,)
+    if config.network == "goal_conditioned":
+        return GoalConditioned(inputs, m, cumulants, actions, config.width, key)
+    if config.network == "trunk_per_feature":
+        return TrunkPerFeature(inputs, m, cumulants, actions, config.width, config.depth, config.relational, key)
+    return Trunk(inputs, (k, m, *cumulants), actions, config.width, config.depth, config.relational, key)
+
+
 def own_value(psi: Float[Array, "k m *cumulants a"]) -> Float[Array, "k m a"]:
     """Each policy's value for its own cumulant, whose argmax it plays: [k, m, (k,) m, a] → [k, m, a]."""
     return _own(psi, 1)
@@ -210,7 +224,7 @@ def own_values(network: Network) -> Callable[[Float[Array, " n"]], Float[Array, 
         return lambda x: own_value(network(x))
 
     def head(net: Network) -> Head:
-        return (net.trunks if isinstance(net, TrunkPerFeature) else net).head
+        return (net.trunks if isinstance(net, TrunkPerFeature) else net).head  # type: ignore[attr-defined]
 
     columns = head(network)
     return eqx.tree_at(head, network, Head(_own(columns.weight, 2), _own(columns.bias, 1)))

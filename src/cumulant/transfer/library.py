@@ -22,8 +22,7 @@ from cumulant.features.coordinates import (
     world_of,
 )
 from cumulant.features.grounding import Grounding
-from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.networks import Network
+from cumulant.freeplay.networks import Network, make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described, names_of, words_of_bins
 from cumulant.goals.language import parse, parse_plan
