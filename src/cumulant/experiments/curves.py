@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -30,11 +30,11 @@ class Style(NamedTuple):
 
 _THICK = 1.4  # points, of a curve
 _ZERO_SHOT = "-zero-shot"  # a line's name goes on like this where nothing but words was given
-_PANELS = (  # the hardest first
-    ("conjunction", "conjunction", "legend"),
-    ("object_hard", "disjunction_hard", "agent_hard"),
-    ("object_easy", "disjunction_easy", "agent_easy"),
-)
+_PANELS: Any = [  # the hardest first
+    ["conjunction", "conjunction", "legend"],
+    ["object_hard", "disjunction_hard", "agent_hard"],
+    ["object_easy", "disjunction_easy", "agent_easy"],
+]
 _WINE, _OLIVE, _INDIGO, _BROWN, _SAND = "#882255 #7a7a29 #332288 #8c510a #c8963c".split()  # of no method in Figure 4
 STYLES = {
     "ours": Style("ours (committed GPI)", GREEN, "D"),
@@ -124,8 +124,8 @@ def _draw_line(ax: Axes, found: Curve, style: Style, size: float) -> None:
 
 
 def _draw_zero_shot(ax: Axes, found: Curve, style: Style, size: float) -> None:
-    looks = {"color": style.colour, "markeredgecolor": "white", "markeredgewidth": 0.4}
-    ax.plot(found.steps, found.mean, style.marker, markersize=1.3 * size, **looks)
+    (points,) = ax.plot(found.steps, found.mean, style.marker, color=style.colour, markersize=1.3 * size)
+    points.set(markeredgecolor="white", markeredgewidth=0.4)
 
 
 @in_column

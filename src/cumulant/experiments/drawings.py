@@ -3,6 +3,7 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -37,7 +38,7 @@ as a share of the feature's range. Zero wherever
 row and column differ: features are independent.
 """
 _COLOURS = mpl.colormaps["viridis"]
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "font.size": 8,  # points; a column's width of pixels shows them 4 % larger
     "axes.titlesize": 8.5,
     "axes.titleweight": "bold",
@@ -73,7 +74,7 @@ def draw_audit(path: Path, result: Audit, names: Sequence[str]) -> None:
     """What policies do to features: Ψ as played, the Lemma's error, and how far features move, as heat maps."""
     k, m = result.true.shape[:2]
     figure = column(7)
-    above, below = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.15, 1])[:, 0]
     (played, wrong), (moved, words) = above.subplots(1, 2), below.subplots(1, 2, width_ratios=[1.1, 1])
     for ax, matrix, title in (
         (played, result.true, "Ψ as played"),
@@ -156,7 +157,7 @@ def draw_frames(
 def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular], gamma: float) -> None:
     """GPI's success over all goals in every world, and Ψ against the Lemma in two of them."""
     figure = column(5.6)
-    above, below = figure.subfigures(2, 1, height_ratios=[1, 1.05])
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05])[:, 0]
     _draw_solved(above.subplots(), checks)
     axes = below.subplots(1, len(examples))
     for ax, world in zip(axes, examples, strict=True):
