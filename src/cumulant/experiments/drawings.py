@@ -73,7 +73,7 @@ def save(figure: Figure, path: Path, around: bool = False) -> None:
 def draw_audit(path: Path, result: Audit, names: Sequence[str]) -> None:
     """What policies do to features: Ψ as played, the Lemma's error, and how far features move, as heat maps."""
     k, m = result.true.shape[:2]
-    figure = column(7)
+    figure = column(7.0)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.15, 1])[:, 0]
     (played, wrong), (moved, words) = above.subplots(1, 2), below.subplots(1, 2, width_ratios=[1.1, 1])
     for ax, matrix, title in (
@@ -168,7 +168,7 @@ def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular
         image = ax.imshow(chosen.reshape(size, size), vmin=0, vmax=1, cmap=_COLOURS)
         ax.set(title=world.name, xlabel="cumulant", ylabel="policy")
     below.suptitle("Error of the Lemma on the policy's path", fontsize=9)
-    _scale(below, image, axes)
+    _scale(below, image, list(axes))
     save(figure, path)
 
 

@@ -13,6 +13,7 @@ from PIL import Image, ImageColor
 from cumulant.experiments.scene import MOMENTS, PHRASE, Scene
 from cumulant.storage import write_whole
 
+_Number = float | int  # of pixels
 WIDTH = 690  # pixels, the column of the documentation
 _SIDE, _GAP, _MARGIN = 144, 28, 15  # of a panel; from panel to panel; from the card's edge to the first
 _BETWEEN = 16  # cards
@@ -135,7 +136,7 @@ def _named(scene: Scene) -> str:
     return f"{scene.features[feature]} to bin {bin + 1}"
 
 
-def _left(column: int) -> float:
+def _left(column: int) -> _Number:
     return _MARGIN + column * (_SIDE + _GAP)
 
 
@@ -143,7 +144,7 @@ def _centre(column: int) -> float:
     return _left(column) + _SIDE / 2
 
 
-def _card(head: str, aside: str, height: float) -> str:
+def _card(head: str, aside: str, height: _Number) -> str:
     frame = f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="10"/>'
     return frame + _text(_MARGIN, 29, head, "head") + _text(_left(1), 29, aside, "aside")
 
@@ -155,11 +156,11 @@ def _panel(column: int, title: str, notes: Sequence[str], inside: str) -> str:
     return f'<g transform="translate({_left(column)} {_TOP})">{above}{inside}{"".join(lines)}</g>'
 
 
-def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:
+def _text(x: _Number, y: _Number, words: str, kind: str, anchor: str = "start") -> str:
     return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def _tip(x: float, y: float, turn: int) -> str:
+def _tip(x: _Number, y: _Number, turn: int) -> str:
     return f'<path class="tip" d="M0 0 L-7 -4.5 L-7 4.5 Z" transform="translate({x:g} {y:g}) rotate({turn})"/>'
 
 
@@ -169,7 +170,7 @@ def _arrow(column: int) -> str:
     return f'<path class="way" d="M{start:g} {y:g} h{_GAP - 15}"/>' + _tip(start + _GAP - 12, y, 0)
 
 
-def _chip(y: float, lines: Sequence[str]) -> str:
+def _chip(y: _Number, lines: Sequence[str]) -> str:
     box = f'<rect class="paper" x="0" y="{y:g}" width="{_SIDE}" height="56" rx="8"/>'
     return box + "".join(_text(_SIDE / 2, y + 24 + 17 * n, line, "label", "middle") for n, line in enumerate(lines))
 
