@@ -47,7 +47,10 @@ def test_the_theorem_is_legible(tmp_path):
 
 
 def test_pictures_are_no_wider_than_the_column_at_twice_its_sharpness():
-    widths = {path.name: Image.open(path).width for path in PICTURES.glob("*.png")}
+    widths = {}
+    for path in PICTURES.glob("*.png"):
+        with Image.open(path) as picture:
+            widths[path.name] = picture.width
     assert {name for name, width in widths.items() if width > 2 * COLUMN} == set()
     assert widths["fig4.png"] == widths["audit.png"] == widths["theorem.png"] == 2 * COLUMN
 
