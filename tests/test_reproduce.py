@@ -21,6 +21,7 @@ from cumulant.worlds.oracle import oracle_policy
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.shipped import oracle_of
 from cumulant.worlds.spriteworld import Spriteworld
+from legibility import assert_legible
 
 RECORDED = Path(__file__).parent.parent / "results"
 SMALL_PARTS = ("references", "gpi-trick", "dqn")  # what else there is has tests of its own
@@ -122,12 +123,13 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(out, capsys):
 
 
 @pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if figure.parts])
-def test_the_recorded_results_are_what_their_rows_give(name, nothing_runs):
+def test_the_recorded_results_are_what_their_rows_give_and_are_legible(name, nothing_runs, tmp_path):
     there = [part for part in FIGURES[name].parts if name != "objects" or run_folder(part, RECORDED).exists()]
     runs = [read_run(run_folder(part, RECORDED)) for part in there]  # of the objects, those that were run
     summary = FIGURES[name].summarise(runs)
     assert not summary.missing
     assert_alike(json.loads(json.dumps(summary.report)), json.loads((RECORDED / f"{name}.json").read_text()))
+    assert_legible(lambda: summary.draw(tmp_path / "drawn.png"))
 
 
 def test_sample_complexity_is_redrawn_and_told(recorded, nothing_runs, capsys):

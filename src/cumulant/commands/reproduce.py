@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 class Reproduce:
     """The paper's results from scratch, data beside the picture.
 
-    theorem: the Lemma and the Theorem, exactly, in small tabular worlds. fig4: success against steps of the task, for
-    all methods. fig5: fewer bins. sample-complexity: after how many tasks free play has paid for itself. dqn-search:
-    DQN's settings. objects: success and time in worlds of 1 to 8 objects. pixels: features learnt from frames, and
-    success with them. What the folder already holds is not run again, so figures can be redrawn anywhere.
+    idea: a drawing of the method, as SVG. theorem: the Lemma and the Theorem, exactly, in small tabular worlds. fig4:
+    success against steps of the task, for all methods. fig5: fewer bins. sample-complexity: after how many tasks free
+    play has paid for itself. dqn-search: DQN's settings. objects: success and time in worlds of 1 to 8 objects. pixels:
+    features learnt from frames, and success with them. What the folder already holds is not run again, so figures
+    can be redrawn anywhere.
 
     Try: cumulant reproduce fig4 --smoke
     """
 
     what: Positional[
-        Literal["theorem", "fig4", "fig5", "sample-complexity", "dqn-search", "objects", "pixels"]
+        Literal["idea", "theorem", "fig4", "fig5", "sample-complexity", "dqn-search", "objects", "pixels"]
     ]  # Which result.
     out: Path = Path("reproduce")  # Folder for the runs and the picture; results of several figures may share one.
     smoke: Flag = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
@@ -62,7 +63,9 @@ class Reproduce:
 
     def _results(self) -> tuple[Path, Path]:
         """The picture, and the numbers."""
-        return self.out / f"{self.what}.png", self.out / f"{self.what}.json"
+        from cumulant.experiments.figures import FIGURES
+
+        return self.out / f"{self.what}{FIGURES[self.what].suffix}", self.out / f"{self.what}.json"
 
     def _runs(self, figure: "Figure") -> "list[Run]":
         """The runs of the figure's parts, in order: those that are there, and those asked for."""

@@ -3,61 +3,113 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.image import AxesImage
 
 from cumulant.experiments.theory import Check, Tabular, fill_off_diagonal, successor_matrix
 from cumulant.storage import write_whole
 from cumulant.transfer.audit import Audit
 
+COLUMN = 6.9  # inches, drawn at 200 dots each: the column of the documentation, 690 pixels, on screens of twice as many
+BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK, GREY = (  # Okabe and Ito's, told apart by the colour-blind
+    "#000000 #e69f00 #56b4e9 #009e73 #0072b2 #d55e00 #cc79a7 #777777".split()
+)
+_CELLS = 9  # beside each other in half a column, that have room for a number
+_AUDIT_WORDS = """\
+Each row of the maps above is a skill: a feature,
+and one of its {m} bins to bring it to.
+
+Ψ as played: what share of the time to come,
+discounted, features then spend in each bin.
+A bright diagonal: skills do what they are for.
+
+Error of the Lemma: it says that other features
+stay where they are. Outside of the blocks on the
+diagonal, dark means that it holds.
+
+How far a feature moves: the same in one number,
+as a share of the feature's range. Zero wherever
+row and column differ: features are independent.
+"""
 _COLOURS = mpl.colormaps["viridis"]
+_LOOK: dict[Any, Any] = {
+    "font.size": 8,  # points; a column's width of pixels shows them 4 % larger
+    "axes.titlesize": 8.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 8,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "grid.linewidth": 0.6,
+    "grid.alpha": 0.3,
+}
+
+in_column = mpl.rc_context(_LOOK)  # a decorator of what draws a figure as wide as the column
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG."""
+def column(height: float) -> Figure:
+    """A figure as wide as the documentation's column, and so many inches high."""
+    return Figure(figsize=(COLUMN, height), layout="constrained")
+
+
+def save(figure: Figure, path: Path, around: bool = False) -> None:
+    """Write a figure as PNG; with what stands around it, if need be."""
     data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=150, bbox_inches="tight")
+    figure.savefig(data, format="png", dpi=150 if around else 200, bbox_inches="tight" if around else None)
     write_whole(path, data.getvalue())
 
 
+@in_column
 def draw_audit(path: Path, result: Audit, names: Sequence[str]) -> None:
     """What policies do to features: Ψ as played, the Lemma's error, and how far features move, as heat maps."""
     k, m = result.true.shape[:2]
-    figure = Figure(figsize=(16, 5.2), layout="constrained")
-    axes = figure.subplots(1, 3)
-    labels = [f"{name}" for name in names]
+    figure = column(7.0)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1.15, 1])[:, 0]
+    (played, wrong), (moved, words) = above.subplots(1, 2), below.subplots(1, 2, width_ratios=[1.1, 1])
     for ax, matrix, title in (
-        (axes[0], result.true, "Ψ as played, (1-γ)-scaled"),
-        (axes[1], result.lemma_error, "error of the Lemma's φ(s)"),
+        (played, result.true, "Ψ as played"),
+        (wrong, result.lemma_error, "error of the Lemma"),
     ):
-        image = ax.imshow(matrix.reshape(k * m, k * m), vmin=0, vmax=1, cmap=_COLOURS)
-        ax.set_xticks(np.arange(k) * m + (m - 1) / 2, labels, rotation=90)
-        ax.set_yticks(np.arange(k) * m + (m - 1) / 2, labels)
+        image = ax.imshow(matrix.reshape(k * m, k * m), vmin=0, vmax=1, cmap=_COLOURS, aspect="auto")
+        ax.set(title=title, xlabel="cumulant", xticks=np.arange(k) * m + (m - 1) / 2)
+        ax.set_xticklabels(names, rotation=90)
+        ax.set_yticks(np.arange(k) * m + (m - 1) / 2, names if ax is played else [])
         for edge in np.arange(1, k) * m - 0.5:
             ax.axhline(edge, color="white", linewidth=0.6)
             ax.axvline(edge, color="white", linewidth=0.6)
-        ax.set(title=title, xlabel="cumulant: feature and bin", ylabel="policy: feature and bin")
-        figure.colorbar(image, ax=ax, shrink=0.8)
-    ax = axes[2]
-    image = ax.imshow(result.moved, vmin=0, cmap=_COLOURS)
-    for i in range(k):
-        for j in range(k):
-            value = result.moved[i, j]
-            ax.text(
-                j, i, f"{value:.2f}", ha="center", va="center", color="white" if value < 0.2 else "black", fontsize=8
-            )
-    ax.set_xticks(range(k), labels, rotation=90)
-    ax.set_yticks(range(k), labels)
-    ax.set(
-        title="how far a feature moves\n(0 off the diagonal: independent)",
-        xlabel="feature",
-        ylabel="policies of feature",
-    )
-    figure.colorbar(image, ax=ax, shrink=0.8)
+    played.set(ylabel="policy")
+    _scale(above, image, [played, wrong])
+    image = moved.imshow(result.moved, vmin=0, cmap=_COLOURS, aspect="auto")
+    if k <= _CELLS:
+        _write_numbers(moved, result.moved)
+    moved.set(title="how far a feature moves", xlabel="feature", ylabel="policies of feature")
+    moved.set_xticks(range(k), names, rotation=90)
+    moved.set_yticks(range(k), names)
+    words.axis("off")
+    words.text(0, 1, _AUDIT_WORDS.format(m=m), va="top", linespacing=1.5, transform=words.transAxes)
     save(figure, path)
+
+
+def _scale(figure: FigureBase, image: AxesImage, axes: Sequence[Axes]) -> None:
+    """A bar that tells what colours mean, beside the axes."""
+    figure.colorbar(image, ax=axes, shrink=0.8, aspect=25, pad=0.015)
+
+
+def _write_numbers(ax: Axes, matrix: Float[np.ndarray, "rows columns"]) -> None:
+    """Every value into its cell of a heat map from 0 to the greatest, bright on dark and dark on bright."""
+    for (i, j), value in np.ndenumerate(matrix):
+        colour = "white" if value < 0.6 * matrix.max() else "black"
+        ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7.5)
 
 
 def draw_correlations(
@@ -81,7 +133,7 @@ def draw_correlations(
     ax.set(xlabel="factor", ylabel="latent")
     ax.set_title(title, loc="left", pad=10)  # clear of the scale's topmost number
     figure.colorbar(image, cax=scale)
-    save(figure, path)
+    save(figure, path, around=True)
 
 
 def draw_frames(
@@ -98,31 +150,39 @@ def draw_frames(
         if j == 0:
             ax.set_ylabel(names[i], rotation=0, ha="right", va="center")
     axes[0, 0].set_title(title, loc="left", pad=10)
-    save(figure, path)
+    save(figure, path, around=True)
 
 
+@in_column
 def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular], gamma: float) -> None:
     """GPI's success over all goals in every world, and Ψ against the Lemma in two of them."""
-    figure = Figure(figsize=(15, 4.8), layout="constrained")
-    axes = figure.subplots(1, 1 + len(examples), width_ratios=[1.3] + [1] * len(examples))
-    place = np.arange(len(checks))
-    ways = {
-        "exact Ψ": ([c.solved_exact for c in checks], "#0072b2"),
-        "off-diagonal trick": ([c.solved_trick for c in checks], "#e69f00"),
-        "in order": ([c.solved_in_order for c in checks], "#009e73"),
-    }
-    for turn, (label, (solved, colour)) in enumerate(ways.items()):
-        axes[0].barh(place + 0.27 * (turn - 1), solved, 0.25, color=colour, label=label)
-    axes[0].set_yticks(place, [f"{c.world}\n{'independent' if c.independent else 'not independent'}" for c in checks])
-    axes[0].set(xlabel="share of goals and starts that GPI solves", xlim=(0, 1.02))
-    axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.13), ncol=3, frameon=False)
-    axes[0].invert_yaxis()
-    for ax, world in zip(axes[1:], examples, strict=True):
+    figure = column(5.6)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05])[:, 0]
+    _draw_solved(above.subplots(), checks)
+    axes = below.subplots(1, len(examples))
+    for ax, world in zip(axes, examples, strict=True):
         psi, policies = successor_matrix(world, gamma)
         error = np.abs(psi - fill_off_diagonal(world, psi, gamma)) * (1 - gamma)
         chosen = np.take_along_axis(error, policies[:, None, :, :, None, None], axis=1)[:, 0].mean(axis=0)
         size = chosen.shape[0] * chosen.shape[1]
         image = ax.imshow(chosen.reshape(size, size), vmin=0, vmax=1, cmap=_COLOURS)
-        ax.set(title=f"error of the Lemma on the policy's path\n{world.name}", xlabel="cumulant", ylabel="policy")
-        figure.colorbar(image, ax=ax, shrink=0.8)
+        ax.set(title=world.name, xlabel="cumulant", ylabel="policy")
+    below.suptitle("Error of the Lemma on the policy's path", fontsize=9)
+    _scale(below, image, list(axes))
     save(figure, path)
+
+
+def _draw_solved(ax: Axes, checks: Sequence[Check]) -> None:
+    """A group of bars for each world."""
+    ways = {
+        "plain GPI, exact Ψ": ([c.solved_exact for c in checks], SKY),
+        "plain GPI, the Lemma's Ψ": ([c.solved_trick for c in checks], BLUE),
+        "committed GPI, in order": ([c.solved_in_order for c in checks], GREEN),
+    }
+    place = np.arange(len(checks))
+    for turn, (label, (solved, colour)) in enumerate(ways.items()):
+        ax.barh(place + 0.27 * (turn - 1), solved, 0.25, color=colour, label=label)
+    ax.set_yticks(place, [f"{c.world}\n{'independent' if c.independent else 'not independent'}" for c in checks])
+    ax.set(xlim=(0, 1.02), xlabel="share of goals and starts that are solved")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(ways), frameon=False)
+    ax.invert_yaxis()

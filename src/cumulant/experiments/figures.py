@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from cumulant.experiments import theory
 from cumulant.experiments.curves import (
@@ -25,6 +25,8 @@ from cumulant.experiments.larger_worlds import LARGER_WORLDS
 from cumulant.experiments.methods import METHODS
 from cumulant.experiments.parts import Part
 from cumulant.experiments.run_folders import Row, Run
+from cumulant.experiments.scene import PHRASE, scene
+from cumulant.experiments.schematic import draw_schematic
 from cumulant.experiments.statistics import disentanglement, ends, larger_world, paybacks
 from cumulant.experiments.tables import (
     Table,
@@ -35,6 +37,7 @@ from cumulant.experiments.tables import (
     plain_cost,
     plain_ends,
 )
+from cumulant.transfer.library import Library
 
 PARTS: dict[str, Part] = {**METHODS, "dqn": DQN, **DQN_SEARCH, **LEARNERS, **VAE_SEARCH, **VARIANTS, **LARGER_WORLDS}
 _PLAYED, _SCRATCH = ("gpi-trick", "ours"), "dqn"  # what sample complexity compares
@@ -55,6 +58,8 @@ class Figure(ABC):
 
     title: str
     parts: tuple[str, ...]  # names in PARTS
+
+    suffix: ClassVar[str] = ".png"  # of the picture
 
     def check(self, parts: Collection[str]) -> None:
         """ValueError, if these parts are too few to draw; most figures draw what there is."""
@@ -143,6 +148,22 @@ class Theorem(Figure):
         return Summary(report, [checks_table(self.title, checks)], draw)
 
 
+@dataclass(frozen=True)
+class Idea(Figure):
+    """A drawing of the idea, of an episode of the library that ships: it has no parts, and takes seconds."""
+
+    suffix: ClassVar[str] = ".svg"
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """The episode."""
+        shown = scene(Library.load())
+        report = {"phrase": PHRASE, "success": shown.success, "steps": shown.steps}
+        rows = [[PHRASE, "yes" if shown.success else "no", str(shown.steps)]]
+        return Summary(
+            report, [Table(self.title, ["goal", "reached", "steps"], rows)], partial(draw_schematic, scene=shown)
+        )
+
+
 def _rows(runs: Sequence[Run]) -> list[Row]:
     return [row for run in runs for row in run.rows]
 
@@ -156,6 +177,7 @@ def _about(runs: Sequence[Run]) -> dict[str, object]:
 
 
 FIGURES: dict[str, Figure] = {
+    "idea": Idea("The idea, in an episode of the library that ships", ()),
     "theorem": Theorem("The Lemma and the Theorem, exactly (errors scaled by 1-γ; success from every state)", ()),
     "fig4": Curves(
         "The paper's Figure 4: success on new tasks",

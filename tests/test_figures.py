@@ -1,0 +1,96 @@
+"""The documentation's pictures: as wide as its column, legible there, the same as what is recorded."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cumulant.experiments import theory
+from cumulant.experiments.curves import BINS_STYLES, PIXEL_STYLES, STYLES
+from cumulant.experiments.drawings import draw_audit, draw_theorem
+from cumulant.experiments.scene import Scene, scene
+from cumulant.experiments.schematic import draw_schematic
+from cumulant.transfer.audit import Audit
+from cumulant.transfer.library import Library
+from legibility import COLUMN, SMALLEST, assert_legible
+
+ROOT = Path(__file__).parent.parent
+PICTURES = ROOT / "docs" / "images"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def shown() -> Scene:
+    """What the drawing of the idea shows."""
+    return scene(Library.load())
+
+
+def words_of(drawing: Path) -> list[str]:
+    """All that is written in a drawing, but for numbers."""
+    return [re.sub(r"[0-9.]+", "#", text.text or "") for text in ET.parse(drawing).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("k", [2, 6, 12])
+def test_the_audit_is_legible_whatever_the_number_of_features(k, tmp_path):
+    m, rng = 3, np.random.default_rng(0)
+    psi, moved = rng.random((k, m, k, m)), rng.random((k, k))
+    names = [f"square_{i}" for i in range(k)]
+    assert_legible(lambda: draw_audit(tmp_path / "audit.png", Audit(psi, psi, psi, moved), names))
+
+
+def test_the_theorem_is_legible(tmp_path):
+    checks = [theory.Check(w.name, w.independent, 1, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0) for w in theory.WORLDS]
+    assert_legible(lambda: draw_theorem(tmp_path / "theorem.png", checks, theory.EXAMPLES, theory.GAMMA))
+
+
+def test_pictures_are_no_wider_than_the_column_at_twice_its_sharpness():
+    widths = {}
+    for path in PICTURES.glob("*.png"):
+        with Image.open(path) as picture:
+            widths[path.name] = picture.width
+    assert {name for name, width in widths.items() if width > 2 * COLUMN} == set()
+    assert widths["fig4.png"] == widths["audit.png"] == widths["theorem.png"] == 2 * COLUMN
+
+
+def test_the_documentation_shows_what_is_recorded():
+    recorded = {path.name for path in (ROOT / "results").glob("*.png")} & {path.name for path in PICTURES.iterdir()}
+    assert {"fig4.png", "fig5.png", "objects.png", "pixels.png", "sample-complexity.png"} <= recorded
+    for name in recorded:
+        assert (ROOT / "results" / name).read_bytes() == (PICTURES / name).read_bytes(), name
+
+
+def test_a_colour_of_figure_4_means_the_same_method_everywhere():
+    method = {style.colour: line for line, style in STYLES.items() if "entangled" not in line and "diayn" not in line}
+    for styles in (BINS_STYLES, PIXEL_STYLES):
+        for line, style in styles.items():
+            assert method.get(style.colour, line) == line, line
+
+
+def test_the_drawing_tells_what_happens(shown):
+    assert shown.success
+    assert max(shown.moments) == shown.steps
+    there = (shown.w * shown.phi).sum(axis=1) > 0.5
+    best = np.where(there[:, None], -1, shown.values)
+    assert shown.values[shown.skill] == pytest.approx(best.max(), abs=0.02)  # the best of what is not reached yet
+    assert shown.w[shown.skill] == pytest.approx(1)
+    k, m = shown.phi.shape
+    blocks = shown.psi.reshape(k, m, k, m)
+    for i in range(k):
+        others = np.delete(blocks[i], i, axis=1)
+        assert (others == np.delete(shown.phi, i, axis=0)).all()  # the Lemma
+
+
+def test_the_drawing_is_the_documentation_s_and_legible(shown, tmp_path):
+    draw_schematic(tmp_path / "idea.svg", shown)
+    assert words_of(tmp_path / "idea.svg") == words_of(PICTURES / "idea.svg")
+    drawing = ET.parse(tmp_path / "idea.svg").getroot()
+    assert drawing.get("width") == str(COLUMN)
+    style = drawing.findtext(f"{SVG}style")
+    sizes = {kind: float(size) for kind, size in re.findall(r"[.](\w+) { font-size: ([0-9.]+)px", style)}
+    for listed, size in re.findall(r"((?:[.]\w+, )+[.]\w+) { font-size: ([0-9.]+)px", style):
+        sizes |= {kind.strip(" ."): float(size) for kind in listed.split(",")}
+    for text in drawing.iter(f"{SVG}text"):
+        assert sizes[text.get("class")] * 3 / 4 >= SMALLEST, text.text
