@@ -34,9 +34,10 @@ from cumulant.goals.rewards import RewardTable
 from cumulant.goals.tasks import Task
 from cumulant.goals.tasks import tables_of as plain_tables_of
 from cumulant.goals.weights import weights
-from cumulant.transfer import inference, library_folders
+from cumulant.transfer import inference, library_folders, records
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
 from cumulant.transfer.gpi import Gpi, PlanGuide
+from cumulant.transfer.records import Record
 from cumulant.transfer.reward_models import Belief
 from cumulant.worlds.episodes import Policy, Reward, reward_of
 from cumulant.worlds.films import Film, watch
@@ -69,6 +70,7 @@ class Library:
     features: Features = true_features  # f: observation → [0, 1]^d
     moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other; 0.1 did not measure it
     tremble: tuple[float, ...] = ()  # of the world's own features, as shares of their ranges, where they do
+    record: Record = records.UNKNOWN  # how it was made, and what was measured of it
 
     def __post_init__(self) -> None:
         """Refuse features that were learnt elsewhere."""
@@ -78,13 +80,8 @@ class Library:
         things = list(dict.fromkeys(each.of or each.name for each in described(self.world.feature_names)))
         shown = shortened(", ".join(things))
         d, m = feature_count(self.features, self.world), self.config.bins
-        kind = (
-            "learnt "
-            if isinstance(self.features, Learnt)
-            else "entangled "
-            if isinstance(self.features, Rotation)
-            else ""
-        )
+        kinds = {"learnt ": Learnt, "entangled ": Rotation}
+        kind = next((name for name, kind in kinds.items() if isinstance(self.features, kind)), "")
         skills = f"{d} {kind}feature{'s' * (d != 1)} x {m} bins, {d * m} skills"
         steps = f"free play {self.config.env_steps:,} steps"
         return f"Library({type(self.world).__name__}: {shown}; {skills}; {steps})"
@@ -277,9 +274,27 @@ class Library:
         return watch(self.seen, self.gpi(), _called(goal), known, jax.tree.map(lambda leaf: leaf[None], guide), seed)
 
     def save(self, folder: str | Path) -> None:
-        """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
-        measured = library_folders.Measured(self.moved, self.tremble)
-        library_folders.write(Path(folder), self.world, self.config, self.features, self.network, measured)
+        """Write the library as a folder, with its encoder if it has one: such a folder needs no other.
+
+        README.md is its card, of all that is known of it. One that is no card is left as it is.
+        """
+        weights = storage.checksum(self.network)
+        record = self.record if self.record.weights == weights else Record(weights)  # what it says of others is not so
+        measured, card = library_folders.Measured(self.moved, self.tremble), replace(self, record=record).card()
+        library_folders.write(
+            Path(folder), self.world, self.config, self.features, self.network, measured, record, card
+        )
+
+    def card(self) -> str:
+        """Its card, in Markdown: what it is, how it was made, what was measured of it, and how to load it.
+
+        >>> import cumulant
+        >>> print(cumulant.Library.load().card().splitlines()[0])
+        # Skills for Spriteworld
+        """
+        from cumulant.transfer.cards import card  # which knows libraries
+
+        return card(self)
 
     @classmethod
     def load(
@@ -294,7 +309,10 @@ class Library:
         inputs = inputs_of(stored.features, stored.world)
         blank = eqx.filter_eval_shape(make_network, stored.config, inputs, stored.world.num_actions, jax.random.key(0))
         moved = library_folders.stored_moved(path, stored.moved, inputs.features)
-        return cls(stored.world, stored.config, storage.read(path, blank), stored.features, moved, stored.tremble)
+        record = records.read(path, stored.weights, inputs.features)
+        network = storage.read(path, blank)
+        record = replace(record, weights=storage.checksum(network))  # 0.1 wrote the same arrays in another way
+        return cls(stored.world, stored.config, network, stored.features, moved, stored.tremble, record)
 
 
 def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:
