@@ -51,6 +51,7 @@ class Evaluate:
             from cumulant.goals.regions import MAX_BINS
             from cumulant.transfer.cards import check_completable
             from cumulant.transfer.evaluation import evaluate_references
+            from cumulant.transfer.library_folders import written_card
 
             self._check()
             given = self.library or (() if self.objects or self.world else (None,))
@@ -86,7 +87,8 @@ class Evaluate:
             results["few_shot"] = _pooled(runs)
         with doing(f"playing {played} with the oracle and at random", self.json):
             results |= evaluate_references(world, tasks, key, self.episodes)
-        card = self._kept(libraries[0], bins, results) if self.card else None
+        if self.card:
+            self._keep(libraries[0], bins, results)
         if self.json:
             return print_json(as_json(results))
         also = ("violated",) if self.suite == "plans" else ()
@@ -98,16 +100,16 @@ class Evaluate:
             ["class", *columns],
             rows,
         )
-        if card:
-            print(f"kept in {card.parent}, and written on its card {card}")
+        if self.card:
+            print(f"Written on the card {written_card(self.library[0])}")
 
-    def _kept(self, library: "Library", bins: int, results: "dict[str, dict[str, Success]]") -> Path:
-        """Put the results into the library's folder: its card."""
+    def _keep(self, library: "Library", bins: int, results: "dict[str, dict[str, Success]]") -> None:
+        """Keep the results in the library's folder, and on its card."""
         from cumulant.transfer.cards import complete
         from cumulant.transfer.records import Evaluation
 
         asked = (self.suite, bins, self.gpi, self.seed, self.tasks_per_class, self.episodes, self.few_shot)
-        return complete(self.library[0], Evaluation(*asked, results), library)
+        complete(self.library[0], Evaluation(*asked, results), library)
 
     def _world(self) -> "World":
         """Where the references play, if there is no library."""

@@ -34,14 +34,13 @@ class Inspect:
         with on_terminal("loading", self.json):
             from cumulant.transfer.audit import audit, check_starts
             from cumulant.transfer.cards import check_completable, complete, facts
+            from cumulant.transfer.library_folders import written_card
             from cumulant.transfer.records import audited
 
             at_least("starts", self.starts, 0)
             folder = self.using.library if self.card else None
             if self.card and not (folder and self.starts):
-                raise BadInput(
-                    "--card writes what is measured into the folder of a library: give one with --library DIR"
-                )
+                raise BadInput("--card writes what is measured into a library's folder: give one with --library DIR")
             library, key = self.using.load(), key_of(self.seed)
             if folder:
                 check_completable(folder)
@@ -57,12 +56,13 @@ class Inspect:
         report = _report(library, result)
         self._draw(library, result, report)
         if folder:
-            complete(folder, audited(result.moved, report["learnt_error"], self.starts, self.seed), library)
+            kept = audited(result.moved, report["learnt_error"], self.starts, self.seed)
+            library = complete(folder, kept, library)
         if self.json:
             return print_json(report | {"card": facts(library)})
         self._tell(report)
         if folder:
-            print(f"Kept in {folder}, and written on its card {folder / 'README.md'}.")
+            print(f"Written on the card {written_card(folder)}")
 
     def _draw(self, library: "Library", result: "Audit", report: dict[str, Any]) -> None:
         from cumulant.experiments.drawings import draw_audit

@@ -54,7 +54,8 @@ def card(library: Library) -> str:
         "## How to load it",
         _loading(library),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def facts(library: Library) -> dict[str, Any]:
@@ -77,16 +78,16 @@ def facts(library: Library) -> dict[str, Any]:
     }
 
 
-def complete(folder: Path, found: Evaluation | Audited, library: Library) -> Path:
-    """Add to a folder what was measured of its library, and write its card anew: where that is."""
+def complete(folder: Path, found: Evaluation | Audited, library: Library) -> Library:
+    """Add to a folder what was measured of its library, and write its card anew: the library that knows it."""
     check_completable(folder)
     with locked(folder):
         weights = storage.read_info(folder).get("sha256")
         known = records.read(folder, str(weights), len(library.feature_names))
-        record = known + found
-        records.write(folder, record)
-        write_card(folder, card(replace(library, record=record)))
-    return folder / CARD
+        complete = replace(library, record=known + found)
+        records.write(folder, complete.record)
+        write_card(folder, card(complete))
+    return complete
 
 
 def check_completable(folder: Path) -> None:
@@ -246,8 +247,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text that is no markup, and moves no cursor."""
-    shown = "".join(c if c.isprintable() else "?" for c in text)
+    """Text of one line that is no markup."""
     for mark in "\\|<`":
-        shown = shown.replace(mark, f"\\{mark}")
-    return shown
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\n", " ")

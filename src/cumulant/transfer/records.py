@@ -158,10 +158,11 @@ def read(folder: Path, weights: str, features: int) -> Record:
 
 
 def _restored(stored: dict[str, Any]) -> Record:
+    kinds = {"format": int, "weights": str, "training": dict, "evaluations": list, "audited": dict}
+    odd = [name for name, value in stored.items() if not isinstance(value, kinds.get(name, ()))]
+    if odd:
+        raise OutOfBounds(f"it holds an odd {odd[0]!r}")
     training, audited, listed = (stored.get(name) for name in ("training", "audited", "evaluations"))
-    unknown = stored.keys() - {"format"} - {field.name for field in fields(Record)}
-    if unknown or not isinstance(stored["weights"], str) or not isinstance(listed or [], list):
-        raise OutOfBounds("it is no record")
     if len(listed or []) > MOST:
         raise OutOfBounds(f"it holds more than {MOST} evaluations")
     return Record(
