@@ -128,7 +128,7 @@ def test_a_readme_of_somebody_elses_stays(tmp_path, capsys):
         ({"training": {"seed": 0, "hardware": "\x1b[2J"}}, "is no plain text"),
         ({"training": {"seed": -1}}, "seed must be at least 0"),
         ({"training": {"seed": 0, "train_s": True}}, "train_s"),
-        ({"audited": {"starts": 1, "seed": 0, "learnt_error": 0, "moved": [[0.1]]}}, "another number of features"),
+        ({"audited": {"starts": 1, "seed": 0, "learnt_error": 0.5, "moved": [[0.1]]}}, "another number of features"),
     ],
 )
 def test_a_record_that_is_none_is_refused(change, message, tmp_path):
