@@ -30,6 +30,7 @@ from cumulant.worlds.spriteworld import Spriteworld
 
 ODD: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2.5, -0.0, 1e308, 10**30, "", "x", "\x1b[2J", "\n", "../..")
 ODD += ([], [[]], ["square"] * 3, {}, {"a": 1})
+ODD_RECORDS: tuple[Any, ...] = (-1, 1e308, [[]], "a|b`<script>", "\x1b[2J", {"\x1b[2J": {"\x1b[2J": 1}})
 SIZES = ("width", "depth", "bins", "objects", "latents", "size", "max_steps")  # what memory and time depend on
 FEATURES = ("evil:f", "os:system", "learnt:..", "learnt:/", "learnt:encoder/../..", "entangled:1e9", "\x1b]0;x\x07")
 HUGE: dict[str, tuple[str, dict[str, Any]]] = {  # in which folder inside, and what it says
@@ -151,7 +152,7 @@ def _changed_configs(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _changed_records(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The record with each of its values, at any depth, odd or gone; and with more of what there may be several of."""
     for path in _paths({name: value for name, value in record.items() if name != "seal"}):
-        for value in (-1, 1e308, [[]], "a|b`<script>", "\x1b[2J", {"\x1b[2J": {"\x1b[2J": 1}}, ...):
+        for value in (*ODD_RECORDS, ...):
             changed = json.loads(json.dumps(record))
             inner = changed
             for step in path[:-1]:

@@ -82,7 +82,8 @@ class RepresentCommand:
         from cumulant.storage import write_whole
 
         settings = self.settings
-        reporter, curve = Reporter(settings.updates * settings.restarts, self.json), []
+        reporter = Reporter(settings.updates * settings.restarts, self.json)
+        curve: list[dict[str, Any]] = []
 
         def report(metrics: dict[str, Any]) -> None:
             if slow:
