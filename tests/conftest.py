@@ -89,7 +89,7 @@ _TOGETHER = (
     "reproduce experiments",
     "doorkey",
     "docstrings",
-    "learning library inference",
+    "learning library inference shown cards",
     "words_of_worlds language",
     "baselines",
     "trust_folders",

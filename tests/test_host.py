@@ -322,8 +322,10 @@ def test_a_moment_is_drawn_as_it_was():
 
 def test_a_film_shows_the_episode(tmp_path):
     library = cumulant.pretrain(dial(), BRIEF, features=dial().features_of)
-    library.save_film(tmp_path / "dial.gif", coverage(("dial",), 1, seed=0)[0])
-    assert (tmp_path / "dial.gif").stat().st_size > 0
+    film = library.watch(coverage(("dial",), 1, seed=0)[0])
+    assert len(film.frames) == film.steps + 1
+    film.save(tmp_path / "dial.gif")
+    assert (tmp_path / "dial.gif").read_bytes().startswith(b"GIF89a")
 
 
 def test_a_run_that_was_stopped_goes_on_with_new_episodes(tmp_path):

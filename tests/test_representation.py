@@ -1,6 +1,10 @@
 """Features from frames: a small encoder that really learns, and the whole pipeline on top of it."""
 
+import contextlib
+import io
 import json
+import re
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -46,8 +50,22 @@ def _easier_to_see():
 def learnt_folder(tmp_path_factory):
     """The folder of an encoder that the command has learnt."""
     folder = tmp_path_factory.mktemp("represent") / "encoder"
-    assert main(["represent", "--out", str(folder), *MINIATURE]) == 0
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main(["represent", "--out", str(folder), *MINIATURE]) == 0
+    (folder.parent / "said").write_text(said.getvalue())
     return folder
+
+
+def test_on_a_cpu_the_command_says_what_to_expect(learnt_folder, capsys):
+    """At once that it will, and then from the time of the first update; what is quicker only where it is long."""
+    first, second, *_ = (learnt_folder.parent / "said").read_text().splitlines()
+    assert first == "no GPU here: after the first of 400 updates it will be told how long they take"
+    assert re.fullmatch(r"400 updates of [\d.e-]+ s: about \d+ (s|minutes)(; quicker: .*)?", second)
+    command = RepresentCommand(Path())
+    command._warn({"event": "pace", "seconds": 12.0})
+    quicker = "--size 16 (now 64), --updates 500, --restarts 1, or a GPU"
+    assert capsys.readouterr().err == f"15,000 updates of 12 s: about 50 hours; quicker: {quicker}\n"
 
 
 def latents(*columns):

@@ -27,6 +27,7 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import describe
+from cumulant.transfer.records import Record
 from cumulant.worlds.spriteworld import Spriteworld
 from hostile_folders import ODD_FILES, good_encoder, good_library
 
@@ -60,10 +61,16 @@ def _is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def read_library(folder: Path) -> str:
-    """All of a library, with its encoder."""
+def read_library(folder: Path) -> tuple[str, Record]:
+    """All of a library, with its encoder; and what is known of it, which a folder may lack."""
     library = Library.load(folder)
-    return fingerprint(library.network, library.features, library.world, library.config)
+    return fingerprint(library.network, library.features, library.world, library.config), library.record
+
+
+def judge_library(found: tuple[str, Record], whole: tuple[str, Record]) -> str:
+    """A library whose record is gone, or is another's, is the same, with nothing known of it."""
+    same = found[0] == whole[0] and found[1] == Record(whole[1].weights)
+    return "without its record" if same else "WRONG: it is another"
 
 
 def write_checkpoints(folder: Path, seed: int) -> None:
@@ -111,7 +118,7 @@ def write_experiment(folder: Path, seed: int) -> None:
 
 
 SUBJECTS = {
-    "library": Subject(good_library, read_library),
+    "library": Subject(good_library, read_library, judge_library),
     "encoder": Subject(good_encoder, lambda folder: fingerprint(Encoder.load(folder))),
     "checkpoints": Subject(write_checkpoints, read_checkpoint, judge_checkpoint),
     "run folder": Subject(write_experiment, lambda folder: repr(read_run(folder))),

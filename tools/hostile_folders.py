@@ -21,13 +21,16 @@ from cumulant.features.encoder import Encoder, make_autoencoder
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
-from cumulant.storage import seal_of
+from cumulant.storage import checksum, seal_of
+from cumulant.transfer.evaluation import Success
 from cumulant.transfer.library import Library
+from cumulant.transfer.records import Audited, Evaluation, Made, Record
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.spriteworld import Spriteworld
 
 ODD: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2.5, -0.0, 1e308, 10**30, "", "x", "\x1b[2J", "\n", "../..")
 ODD += ([], [[]], ["square"] * 3, {}, {"a": 1})
+ODD_RECORDS: tuple[Any, ...] = (-1, 1e308, [[]], "a|b`<script>", "\x1b[2J", {"\x1b[2J": {"\x1b[2J": 1}})
 SIZES = ("width", "depth", "bins", "objects", "latents", "size", "max_steps")  # what memory and time depend on
 FEATURES = ("evil:f", "os:system", "learnt:..", "learnt:/", "learnt:encoder/../..", "entangled:1e9", "\x1b]0;x\x07")
 HUGE: dict[str, tuple[str, dict[str, Any]]] = {  # in which folder inside, and what it says
@@ -49,7 +52,18 @@ class Hostile(NamedTuple):
 def good_library(folder: Path, seed: int = 0) -> None:
     """A small library with an encoder of its own."""
     config = FreePlay(width=8, depth=1)
-    Library(SMALL, config, make_network(config, Inputs(5), 8, jax.random.key(seed)), _encoder(seed)).save(folder)
+    network = make_network(config, Inputs(5), 8, jax.random.key(seed))
+    Library(SMALL, config, network, _encoder(seed), record=good_record(checksum(network), 5)).save(folder)
+
+
+def good_record(weights: str, features: int) -> Record:
+    """A record of everything there is to know."""
+    success = Success(0.75, (0.5, 0.9), 12.5, 1, 20)
+    made = Made(0, "2 CPU cores", 10.5, 60.25, 0, "0.2.0", success)
+    results = {"zero_shot": {"agent_easy": success}, "random": {"agent_easy": success._replace(mean_steps=None)}}
+    evaluation = Evaluation("paper", 3, "committed", 0, 1, 20, 0, results)
+    moved = tuple(tuple(0.5 if i == j else 0.125 for j in range(features)) for i in range(features))
+    return Record(weights, made, (evaluation,), Audited(10, 0, 0.03, moved))
 
 
 def good_encoder(folder: Path, seed: int = 0) -> None:
@@ -68,7 +82,8 @@ def hostile_folders(root: Path) -> Iterator[Hostile]:
     """Copies of good libraries, each with something wrong."""
     plain, learnt = root / "plain", root / "learnt"
     config = FreePlay(width=8, depth=1)
-    Library(Spriteworld(), config, make_network(config, Inputs(6), 8, jax.random.key(0))).save(plain)
+    network = make_network(config, Inputs(6), 8, jax.random.key(0))
+    Library(Spriteworld(), config, network, record=good_record(checksum(network), 6)).save(plain)
     good_library(learnt)
     changes = [*_settings(plain, learnt), *_files(plain, learnt)]
     random.Random(0).shuffle(changes)  # so that some of them are some of all kinds
@@ -86,6 +101,8 @@ def _settings(plain: Path, learnt: Path) -> Iterator[tuple[str, str, Path, Chang
     for name, value in _changed_configs(json.loads((learnt / "encoder" / "config.json").read_text())):
         change = partial(_write_config, config=value, sealed=True, inside="encoder")
         yield "an encoder's setting", f"encoder: {name}", learnt, change
+    for name, value in _changed_records(json.loads((plain / "measures.json").read_text())):
+        yield "a record", f"measures.json: {name}", plain, partial(_write_sealed, value=value)
     for feature in FEATURES:
         yield "features", f"features {feature!r}", plain, partial(_edit_config, change={"features": feature})
     for name, (inside, huge) in HUGE.items():
@@ -96,11 +113,12 @@ def _files(plain: Path, learnt: Path) -> Iterator[tuple[str, str, Path, Change]]
     named = {
         f"{file} is {kind}": partial(_replaced, name=file, make=make)
         for kind, make in ODD_FILES.items()
-        for file in ("config.json", "weights.safetensors")
+        for file in ("config.json", "weights.safetensors", "measures.json", "README.md")
     }
     for name, change in (named | _odd_weights()).items():
         yield name, name, plain, change
-        yield name, f"encoder: {name}", learnt, partial(_inside_encoder, change)
+        if not name.startswith(("measures.json", "README.md")):
+            yield name, f"encoder: {name}", learnt, partial(_inside_encoder, change)
     yield "encoder is a link", "encoder is a link", learnt, lambda folder: _as_link(folder / "encoder")
     yield "the folder is a file", "the folder is a file", plain, _as_file
 
@@ -129,6 +147,39 @@ def _changed_configs(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if changed != config:
                 yield f"{'.'.join(path)} = {value!r}", changed
     yield "an unknown field", config | {"free_play": {"\x1b[31mred": 1}}
+
+
+def _changed_records(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The record with each of its values, at any depth, odd or gone; and with more of what there may be several of."""
+    for path in _paths({name: value for name, value in record.items() if name != "seal"}):
+        for value in (*ODD_RECORDS, ...):
+            changed = json.loads(json.dumps(record))
+            inner = changed
+            for step in path[:-1]:
+                inner = inner[step]
+            if value is ...:
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = value
+            yield f"{'.'.join(map(str, path))} = {value!r}", changed
+    yield "an unknown field", record | {"\x1b[31mred": 1}
+    yield "many evaluations", record | {"evaluations": record["evaluations"] * 99}
+    classes = {f"class {i}": record["evaluations"][0]["results"]["zero_shot"]["agent_easy"] for i in range(999)}
+    many = record["evaluations"][0] | {"results": {"zero_shot": classes}}
+    yield "many classes", record | {"evaluations": [many]}
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all values in a JSON value; of lists, the first alone."""
+    inside = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if isinstance(value, list) else ()
+    for step, each in inside:
+        yield (*path, step)
+        yield from _paths(each, (*path, step))
+
+
+def _write_sealed(folder: Path, value: Any) -> None:
+    bare = {name: each for name, each in value.items() if name != "seal"}
+    (folder / "measures.json").write_text(json.dumps(bare | {"seal": seal_of(bare)}))
 
 
 def _write_config(folder: Path, config: Any, sealed: bool, inside: str = "") -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cumulant.worlds.episodes import play as play
     from cumulant.worlds.episodes import random_policy as random_policy
     from cumulant.worlds.failures import WorldFailed as WorldFailed
+    from cumulant.worlds.films import Film as Film
     from cumulant.worlds.host import HostWorld as HostWorld
     from cumulant.worlds.oracle import oracle_policy as oracle_policy
     from cumulant.worlds.pixels import PixelSpriteworld as PixelSpriteworld
@@ -61,6 +62,7 @@ _MODULES = {
     "worlds.check": ("check",),
     "worlds.episodes": ("Policy", "play", "random_policy"),
     "worlds.failures": ("WorldFailed",),
+    "worlds.films": ("Film",),
     "worlds.host": ("HostWorld",),
     "worlds.oracle": ("oracle_policy",),
     "worlds.pixels": ("PixelSpriteworld",),

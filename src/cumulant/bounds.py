@@ -3,6 +3,7 @@
 import math
 import os
 from dataclasses import fields
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ class OutOfBounds(ValueError):
 def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
     """OutOfBounds for a field that is not of its type, or lies outside of its bounds.
 
-    Numbers, choices and texts are checked; a whole number does for a float, but a truth value is no number.
+    Numbers, choices and texts are checked; a whole number does for a float, but a truth value is no number. None does
+    where a field may be None.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -30,8 +32,10 @@ def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:
     """
     kinds = get_type_hints(type(settings))
     for field in fields(settings):
-        value = getattr(settings, field.name)
-        _check_type(field.name, value, kinds[field.name])
+        value, kind = getattr(settings, field.name), kinds[field.name]
+        if isinstance(kind, UnionType) and value is None and NoneType in get_args(kind):
+            continue
+        _check_type(field.name, value, get_args(kind)[0] if isinstance(kind, UnionType) else kind)
         least, greatest = bounds.get(field.name, (-math.inf, math.inf))
         if field.name in bounds and not least <= value <= greatest:
             edge = f"at least {_plain(least)}" if value < least else f"at most {_plain(greatest)}"

@@ -31,7 +31,7 @@ _LONGEST = 500  # characters of a message
 _CONFIG_BYTES = 2**20  # of a config.json, at most
 _HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
 _SEAL = "seal"  # config.json's own checksum
-_KEPT = ("config.json", "weights.safetensors", "metrics.jsonl", "measures.json")  # what runs write to their folders
+_KEPT = ("config.json", "weights.safetensors", "metrics.jsonl", "measures.json", "README.md")  # what runs write
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, _KEPT))})\.[a-z0-9_]{{8}}")  # as mkstemp names them
 
 
@@ -145,24 +145,38 @@ def write_json(path: Path, value: Any) -> None:
 
 def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
     """Write a pytree's arrays, and what else to know; config.json, written last, vouches for the arrays and itself."""
-    data = safetensors.numpy.save(_arrays_by_name(tree))
+    data = _packed(tree)
     write_whole(folder / "weights.safetensors", data)
     write_info(folder, info | {"sha256": hashlib.sha256(data).hexdigest()})
 
 
+def checksum(tree: PyTree) -> str:
+    """The checksum of a pytree's arrays, as config.json will have it when they are written."""
+    return hashlib.sha256(_packed(tree)).hexdigest()
+
+
 def write_info(folder: Path, info: dict[str, Any]) -> None:
     """Write config.json, with a checksum of its own."""
-    write_json(folder / "config.json", info | {_SEAL: seal_of(info)})
+    write_sealed(folder / "config.json", info)
+
+
+def write_sealed(path: Path, info: dict[str, Any]) -> None:
+    """Write a JSON object with a checksum of its own."""
+    write_json(path, info | {_SEAL: seal_of(info)})
 
 
 def read_info(folder: Path) -> dict[str, Any]:
     """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
-    path = folder / "config.json"
-    info = parsed(read_plain(folder, "config.json", _CONFIG_BYTES), path)
+    return read_sealed(folder / "config.json", unsealed_format=1)
+
+
+def read_sealed(path: Path, unsealed_format: int | None = None) -> dict[str, Any]:
+    """A JSON object that is what was written: it must be sealed, unless it is of a format that knew no seal."""
+    info = parsed(read_plain(path.parent, path.name, _CONFIG_BYTES), path)
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
     seal = info.pop(_SEAL, None)
-    if seal is None and info.get("format", 1) != 1:
+    if seal is None and (unsealed_format is None or info.get("format", unsealed_format) != unsealed_format):
         raise Unreadable(f"{path} is damaged: it has no checksum of its own")
     if seal is not None and seal != seal_of(info):
         raise Unreadable(f"{path} is damaged: its checksum is not its own")
@@ -261,6 +275,10 @@ def seal_of(info: dict[str, Any]) -> str:
 
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is not a number")
+
+
+def _packed(tree: PyTree) -> bytes:
+    return safetensors.numpy.save(_arrays_by_name(tree))
 
 
 def _arrays_by_name(tree: PyTree) -> dict[str, np.ndarray]:

@@ -42,17 +42,22 @@ class Evaluate:
     paper_few_shot: Flag = False  # Few-shot the paper's way: random behaviour and least squares.
     gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
     objects: tuple[str, ...] | None = None  # No library: the oracle and random play alone, in a world of these objects.
+    card: Flag = False  # Keep what is measured in the library's folder, and write it on its card.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
         """Play every task."""
         with on_terminal("loading", self.json):
             from cumulant.goals.regions import MAX_BINS
+            from cumulant.transfer.cards import check_completable
             from cumulant.transfer.evaluation import evaluate_references
+            from cumulant.transfer.library_folders import written_card
 
             self._check()
             given = self.library or (() if self.objects or self.world else (None,))
             libraries = [library_in(path, self.features, self.world) for path in given]
+            if self.card:
+                check_completable(self.library[0])
         world: World = libraries[0].world if libraries else self._world()
         key = key_of(self.seed)
         if any(library.world != world for library in libraries):
@@ -82,6 +87,8 @@ class Evaluate:
             results["few_shot"] = _pooled(runs)
         with doing(f"playing {played} with the oracle and at random", self.json):
             results |= evaluate_references(world, tasks, key, self.episodes)
+        if self.card:
+            self._keep(libraries[0], bins, results)
         if self.json:
             return print_json(as_json(results))
         also = ("violated",) if self.suite == "plans" else ()
@@ -93,6 +100,16 @@ class Evaluate:
             ["class", *columns],
             rows,
         )
+        if self.card:
+            print(f"Written on the card {written_card(self.library[0])}")
+
+    def _keep(self, library: "Library", bins: int, results: "dict[str, dict[str, Success]]") -> None:
+        """Keep the results in the library's folder, and on its card."""
+        from cumulant.transfer.cards import complete
+        from cumulant.transfer.records import Evaluation
+
+        asked = (self.suite, bins, self.gpi, self.seed, self.tasks_per_class, self.episodes, self.few_shot)
+        complete(self.library[0], Evaluation(*asked, results), library)
 
     def _world(self) -> "World":
         """Where the references play, if there is no library."""
@@ -108,6 +125,8 @@ class Evaluate:
         at_least("few-shot", self.few_shot, 0)
         check_episodes(self.episodes)
         check_budget(self.few_shot or 1)
+        if self.card and len(self.library) != 1:
+            raise BadInput("--card writes into the folder of a library: give one with --library DIR")
         if self.objects is not None and self.library:
             raise BadInput("a library has its own world: give --library or --objects, not both")
         if self.objects is not None and self.world:

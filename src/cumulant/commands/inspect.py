@@ -3,68 +3,107 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.inputs import SHIPPED, Flag, LibraryOptions, at_least, key_of, usable_files
-from cumulant.commands.output import doing, on_terminal, print_json, print_table
+from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryOptions, at_least, key_of, usable_files
+from cumulant.commands.output import doing, on_terminal, print_json, print_markdown, print_table
 
-_MOVED = 0.05  # a feature that moves further under another's policies is told of
+if TYPE_CHECKING:
+    from cumulant.transfer.audit import Audit
+    from cumulant.transfer.library import Library
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Audit the off-diagonal trick: what each policy really does to every feature, against what the Lemma assumes."""
+    """Show a library's card; then audit it: what its policies really do to every feature, beside what the Lemma says.
+
+    Try: cumulant inspect --starts 0
+    """
 
     using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     out: Path = Path("inspect")  # Folder for audit.png and audit.json.
-    starts: int = 200  # Random starts from which every policy is played.
+    starts: int = 200  # Random starts from which every policy is played; 0: the card alone.
     seed: int = 0  # Of the starts.
+    card: Flag = False  # Keep what is measured in the library's folder, and write it on its card.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
-        """Play every policy, compare, draw."""
+        """Show the card; play every policy, compare, draw."""
         with on_terminal("loading", self.json):
-            import numpy as np
-
-            from cumulant.experiments.drawings import draw_audit
-            from cumulant.features.disentanglement import independence
-            from cumulant.storage import write_whole
             from cumulant.transfer.audit import audit, check_starts
+            from cumulant.transfer.cards import check_completable, complete, facts
+            from cumulant.transfer.library_folders import written_card
+            from cumulant.transfer.records import audited
 
-            at_least("starts", self.starts, 1)
+            at_least("starts", self.starts, 0)
+            folder = self.using.library if self.card else None
+            if self.card and not (folder and self.starts):
+                raise BadInput("--card writes what is measured into a library's folder: give one with --library DIR")
             library, key = self.using.load(), key_of(self.seed)
-        check_starts(library, self.starts)
-        usable_files(self.out / "audit.png", self.out / "audit.json")
+            if folder:
+                check_completable(folder)
+        if self.starts:
+            check_starts(library, self.starts)
+            usable_files(self.out / "audit.png", self.out / "audit.json")
+        if not self.json:
+            print_markdown(library.card())
+        if not self.starts:
+            return print_json({"card": facts(library)}) if self.json else None
         with doing(f"playing every policy from {self.starts:,} starts", self.json):
-            result, names = audit(library, key, self.starts), library.feature_names
-        same = np.eye(len(names), dtype=bool)
-        by_feature = result.lemma_error.mean(axis=(1, 3))  # [policy's feature, cumulant's feature]
-        learnt = np.nanmean(result.learnt_error.mean(axis=1)[same])
-        report = {
-            "features": list(names),
-            "lemma_error": by_feature.tolist(),
-            "moved": result.moved.tolist(),
-            "independence": independence(result.moved),
-            "learnt_error": float(learnt),
-            "violations": [
-                {"policies_of": names[i], "move": names[j], "by": float(result.moved[i, j])}
-                for i, j in np.argwhere((result.moved > _MOVED) & ~same)
-            ],
-        }
+            result = audit(library, key, self.starts)
+        report = _report(library, result)
+        self._draw(library, result, report)
+        if folder:
+            kept = audited(result.moved, report["learnt_error"], self.starts, self.seed)
+            library = complete(folder, kept, library)
+        if self.json:
+            return print_json(report | {"card": facts(library)})
+        self._tell(report)
+        if folder:
+            print(f"Written on the card {written_card(folder)}")
+
+    def _draw(self, library: "Library", result: "Audit", report: dict[str, Any]) -> None:
+        from cumulant.experiments.drawings import draw_audit
+        from cumulant.storage import write_whole
+
         entries = {name: getattr(result, name).tolist() for name in ("true", "lemma_error")}
         write_whole(self.out / "audit.json", json.dumps(report | {"entries": entries}).encode())
-        draw_audit(self.out / "audit.png", result, names)
-        if self.json:
-            return print_json(report)
-        rows = [[name, *(f"{value:.3f}" for value in by_feature[i])] for i, name in enumerate(names)]
-        print_table(
-            "The Lemma's mean error, (1-γ)-scaled: policies of a row, cumulants of a column", ["", *names], rows
-        )
-        print(f"Learnt Ψ on its own feature: mean error {learnt:.3f} against Ψ as played.")
+        draw_audit(self.out / "audit.png", result, library.feature_names)
+
+    def _tell(self, report: dict[str, Any]) -> None:
+        """What was found, for people to read."""
+        told = zip(report["features"], report["lemma_error"], strict=True)
+        rows = [[name, *(f"{value:.3f}" for value in row)] for name, row in told]
+        title = "The Lemma's mean error, (1-γ)-scaled: policies of a row, cumulants of a column"
+        print_table(title, ["", *report["features"]], rows)
+        print(f"Learnt Ψ on its own feature: mean error {report['learnt_error']:.3f} against Ψ as played.")
         print(f"Independence {report['independence']:.2f}: 1 if a feature moved under its own policies alone.")
         for v in report["violations"]:
             print(f"Policies of {v['policies_of']} also move {v['move']}, by {v['by']:.2f} on average.")
         if report["violations"]:
             print("Some of it they must do, and some they do idly, once their goal is reached: it is not told apart.")
         print(f"Heat maps in {self.out / 'audit.png'}, every entry in {self.out / 'audit.json'}.")
+
+
+def _report(library: "Library", result: "Audit") -> dict[str, Any]:
+    """What an audit found, as JSON holds it."""
+    import numpy as np
+
+    from cumulant.features.disentanglement import independence
+    from cumulant.transfer.cards import MOVES
+
+    names = library.feature_names
+    same = np.eye(len(names), dtype=bool)
+    return {
+        "features": list(names),
+        "lemma_error": result.lemma_error.mean(axis=(1, 3)).tolist(),  # [policy's feature, cumulant's feature]
+        "moved": result.moved.tolist(),
+        "independence": independence(result.moved),
+        "learnt_error": float(np.nanmean(result.learnt_error.mean(axis=1)[same])),
+        "violations": [
+            {"policies_of": names[i], "move": names[j], "by": float(result.moved[i, j])}
+            for i, j in np.argwhere((result.moved > MOVES) & ~same)
+        ],
+    }

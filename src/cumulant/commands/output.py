@@ -49,6 +49,16 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     console.print(table)
 
 
+def print_markdown(text: str) -> None:
+    """Markdown, laid out on a terminal; in a log as it is."""
+    if not sys.stdout.isatty():
+        return print(text)
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))
+
+
 def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
     """Success by method and class, as JSON holds it."""
     return {name: {c: _shown(success) for c, success in by_class.items()} for name, by_class in results.items()}

@@ -61,6 +61,7 @@ class Pretrain:
         from cumulant.freeplay.learning import check_size
         from cumulant.freeplay.runs import Diverged
         from cumulant.storage import Unreadable, Unwritable
+        from cumulant.transfer.library_folders import written_card
         from cumulant.transfer.pretraining import pretrain
 
         at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
@@ -100,6 +101,8 @@ class Pretrain:
             return print_json({"out": str(self.out), "updates": updates} | reporter.summary())
         train, compiling = f"{reporter.train_seconds:.1f} s", f"{reporter.compile_seconds:.1f} s"
         print(f"{self.out}: {updates:,} updates in {train}, compiled in {compiling}")
+        if (card := written_card(self.out)) is not None:
+            print(f"Card: {card}")
         goal = f'"{_example(library)}"' if library.knows_words else "--reward package.module:function"
         own = f" {typed(self.world)}" if ":" in self.world else ""
         if ":" in self.features and not self.features.startswith(("learnt:", "entangled:")):

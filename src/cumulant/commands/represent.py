@@ -3,6 +3,7 @@
 import json as json_text
 import os
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _JUDGED_SEED = 70_000  # of the frames that an encoder is judged by: apart from those it was trained on
 _COLUMNS = 8  # of a picture
 _MADE = ".represent.tmp"  # inside the folder, while all is being written
+_LONG = 600.0  # seconds, after which somebody may want something quicker
 _DEFAULTS = Represent()
 
 
@@ -80,13 +82,17 @@ class RepresentCommand:
         from cumulant.storage import write_whole
 
         settings = self.settings
-        reporter, curve = Reporter(settings.updates * settings.restarts, self.json), []
+        reporter = Reporter(settings.updates * settings.restarts, self.json)
+        curve: list[dict[str, Any]] = []
 
         def report(metrics: dict[str, Any]) -> None:
+            if slow:
+                self._warn(metrics)
             if metrics["event"] == "progress":
                 curve.append({name: value for name, value in metrics.items() if name != "event"})
             reporter(metrics)
 
+        slow = jax.default_backend() == "cpu" and not self.json
         try:
             with reporter:
                 encoder = represent(world, settings, self.seed, self.labelled, report)
@@ -106,6 +112,20 @@ class RepresentCommand:
             raise
         _put_in_place(made, self.out)
         return encoder, judged
+
+    def _warn(self, metrics: dict[str, Any]) -> None:
+        """Say at once that there is no GPU, and after the first update what to expect; and what is quicker."""
+        updates = self.settings.updates * self.settings.restarts
+        if metrics["event"] == "begun":
+            said = f"no GPU here: after the first of {updates:,} updates it will be told how long they take"
+        elif metrics["event"] == "pace":
+            seconds = metrics["seconds"]
+            said = f"{updates:,} updates of {seconds:.2g} s: about {_duration(updates * seconds)}"
+            if updates * seconds > _LONG:
+                said += f"; quicker: --size 16 (now {self.size}), --updates 500, --restarts 1, or a GPU"
+        else:
+            return
+        print(said, file=sys.stderr, flush=True)
 
     def _check_folder(self) -> None:
         from cumulant.storage import Unreadable, read_info
@@ -133,6 +153,14 @@ class RepresentCommand:
             k = len(encoder.world.feature_names)
             print(f"Words mean nothing here: {judged['kept']} latents are too few for {k} coordinates.")
         print(f"Next: cumulant pretrain --features learnt:{self.out} --out my-library")
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _put_in_place(made: Path, out: Path) -> None:

@@ -76,6 +76,7 @@ def represent(
     eqx.filter_eval_shape(make_autoencoder, world, settings, key_train)  # refuses what it cannot be, before any play
     if labelled:
         check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
+    report({"event": "begun"})
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))
     autoencoder = _best(world, settings, pairs, key_train, report)
     some = pairs.before[: 16 * _JUDGED]
@@ -142,8 +143,11 @@ def _best(
     for restart in range(settings.restarts):
         now, done = _started(world, settings, jax.random.fold_in(key, restart)), 0
         for until in sorted({settings.updates * part // _CHUNKS for part in range(1, _CHUNKS + 1)} - {0}):
-            for _ in range(done, until):  # a compiled loop would be no faster, and on a CPU convolutions in it are slow
+            for update in range(done, until):  # compiled, the loop is no faster; convolutions in it are slow on a CPU
                 now = program((settings, static, pairs), now)
+                if restart == update == 0:
+                    jax.block_until_ready(now.total)
+                    report({"event": "pace", "seconds": time.perf_counter() - begun})
             mean, now, done = float(now.total) / (until - done), now._replace(total=jnp.zeros(())), until
             made = restart * settings.updates + done
             if not math.isfinite(mean):

@@ -70,7 +70,7 @@ def play_freely(
         lines = checkpoints.read_metrics(out, int(arrays.update))
     with _rehearsing(rehearsed if _compiles_beside(world) else (), eqx.combine(arrays.network, static.network)):
         advance, compile_seconds = compiled(world, config, features, arrays, static)
-    report({"event": "compiled", "seconds": compile_seconds})
+    report({"event": "compiled", "seconds": compile_seconds, "update": int(arrays.update)})
     chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
     while (update := int(arrays.update)) < config.updates:
         begun = time.perf_counter()

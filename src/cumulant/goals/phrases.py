@@ -9,6 +9,7 @@ from cumulant.goals.feature import WORDS, Feature
 from cumulant.goals.regions import Region, bounds, members
 
 THIRDS = 3  # what a phrase speaks of that names no region at all
+_SHOWN = 80  # characters of a phrase, where there is but one line for it
 
 
 class Saying(NamedTuple):
@@ -23,6 +24,15 @@ class Saying(NamedTuple):
     def words(self) -> str:
         """All but the thing."""
         return f"{self.name} {self.value}".strip()
+
+
+def shortened(phrase: str) -> str:
+    """A phrase as one line has room for it.
+
+    >>> shortened("square left or " * 99)[-18:]
+    'square left or sq…'
+    """
+    return phrase if len(phrase) <= _SHOWN else f"{phrase[: _SHOWN - 1]}…"
 
 
 def canonical(features: tuple[Feature, ...], goals: Sequence[Sequence[Clause]], bins: int) -> list[str]:

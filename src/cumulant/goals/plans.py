@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.goals import tasks
 from cumulant.goals.clauses import MAX_CLAUSES, TooComplex
-from cumulant.goals.phrases import canonical
+from cumulant.goals.phrases import canonical, shortened
 from cumulant.goals.tasks import Task, clash, on_one_grid, reached
 
 
@@ -74,6 +74,9 @@ class Stage:
     def shown(self) -> tuple[Task, ...]:
         """The tasks that its canonical phrase spells out."""
         return tuple(task for task in (self.reach, self.avoid, self.keep if self.keep != self.reach else None) if task)
+
+    def __repr__(self) -> str:
+        return f"Stage({shortened(str(self))!r})"
 
     def __str__(self) -> str:
         """The canonical phrase, which parses back to this stage."""
@@ -168,6 +171,9 @@ class Plan:
     def table(self) -> "PlanTable":
         """What compiled programs need of it."""
         return jax.tree.map(lambda leaf: leaf[0], _stacked([self]))
+
+    def __repr__(self) -> str:
+        return f"Plan({shortened(str(self))!r})"
 
     def __str__(self) -> str:
         """The canonical phrase, which parses back to this plan."""

@@ -16,7 +16,7 @@ from cumulant.goals.bins import bin_index
 from cumulant.goals.clauses import MAX_CLAUSES, Clause, Clauses, Packing, packing
 from cumulant.goals.feature import WORDS as THIRDS
 from cumulant.goals.feature import Feature, described, names_of
-from cumulant.goals.phrases import canonical, say
+from cumulant.goals.phrases import canonical, say, shortened
 from cumulant.goals.regions import Region, checked_bins, common, members
 
 Condition = tuple[str, tuple[int, ...]]  # a coordinate's name and its allowed bins
@@ -32,8 +32,8 @@ class Task:
     >>> names = cumulant.Spriteworld().feature_names
     >>> left = cumulant.Task.where(names, {"square_x": [0]})
     >>> top = cumulant.Task.where(names, {"circle_y": [2]})
-    >>> print(left & ~top)
-    square left and circle not top
+    >>> left & ~top
+    Task('square left and circle not top')
     >>> room = (cumulant.Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm")),)
     >>> print(cumulant.Task.where(room, {"room_temperature": [2]}), "|", cumulant.parse("temperature above 21", room))
     room warm | room temperature above 21 °C
@@ -137,6 +137,9 @@ class Task:
         for row, clause in zip(table, self.clauses, strict=False):
             row[:] = [[mask >> b & 1 for b in range(self.bins)] for mask in clause]
         return table
+
+    def __repr__(self) -> str:
+        return f"Task({shortened(str(self))!r})"
 
     def __str__(self) -> str:
         """The canonical phrase, which parses back to this task."""

@@ -198,4 +198,5 @@ def committed_gpi(
     moved = jnp.zeros((w.shape[1], w.shape[1])) if moved is None else moved
     player = Committed(network, features, in_units(w), before(moved), avoid, doubt(resolution, w.shape[2]), patience)
     # Not as bound methods: these are hashed with all that they are bound to.
-    return Policy(partial(Committed.begin, player), partial(Committed.act, player), partial(world_of, features))
+    begin, act = partial(Committed.begin, player), partial(Committed.act, player)
+    return Policy(begin, act, partial(world_of, features), "committed GPI")

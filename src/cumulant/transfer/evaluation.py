@@ -26,8 +26,11 @@ class Success(NamedTuple):
     """How often a policy reached the goal, and how soon.
 
     >>> import numpy as np
-    >>> summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 100, 4]])).mean_steps
-    4.0
+    >>> found = summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 100, 4]]))
+    >>> found
+    Success(0.750 [0.194, 0.994] over 4 episodes, 4.0 steps)
+    >>> found.success, found.mean_steps
+    (0.75, 4.0)
     """
 
     success: float
@@ -36,6 +39,13 @@ class Success(NamedTuple):
     tasks: int
     episodes: int  # in all
     violated: float | None = None  # of plans: how often what is to be avoided was entered, or what is to be kept lost
+
+    def __repr__(self) -> str:
+        low, high = self.ci95
+        told = f"{self.success:.3f} [{low:.3f}, {high:.3f}] over {self.episodes:,} episodes"
+        told += f" of {self.tasks} tasks" if self.tasks > 1 else ""
+        told += "" if self.mean_steps is None else f", {self.mean_steps:.1f} steps"
+        return f"Success({told})" if self.violated is None else f"Success({told}, violated {self.violated:.3f})"
 
 
 def evaluate(

@@ -32,7 +32,7 @@ def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) ->
         q = all_values(network(x), w, phi(x[: w.shape[1]], w.shape[2]))
         return memory, q.max(axis=(0, 1, 2)).argmax()
 
-    return Policy(lambda obs: (), act, partial(world_of, features))
+    return Policy(lambda obs: (), act, partial(world_of, features), "plain GPI")
 
 
 class PlanGuide(NamedTuple):

@@ -26,18 +26,20 @@ from cumulant.freeplay.networks import Network, make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described, names_of, words_of_bins
 from cumulant.goals.language import parse, parse_plan
+from cumulant.goals.phrases import shortened
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.promises import remark
 from cumulant.goals.rewards import RewardTable
 from cumulant.goals.tasks import Task
 from cumulant.goals.tasks import tables_of as plain_tables_of
 from cumulant.goals.weights import weights
-from cumulant.transfer import inference, library_folders
+from cumulant.transfer import inference, library_folders, records
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
 from cumulant.transfer.gpi import Gpi, PlanGuide
+from cumulant.transfer.records import Record
 from cumulant.transfer.reward_models import Belief
 from cumulant.worlds.episodes import Policy, Reward, reward_of
-from cumulant.worlds.films import first_interesting, save_gif
+from cumulant.worlds.films import Film, watch
 from cumulant.worlds.protocol import World
 from cumulant.worlds.seen import Seen
 
@@ -51,6 +53,8 @@ class Library:
 
     >>> import jax, cumulant
     >>> library = cumulant.Library.load()  # the one that ships
+    >>> library
+    Library(Spriteworld: agent, square, circle; 6 features x 9 bins, 54 skills; free play 40,960,000 steps)
     >>> print(library.task("get the square to the top left"))
     square top left
     >>> library.weights("square left or circle right").shape  # clauses, features, bins
@@ -65,10 +69,21 @@ class Library:
     features: Features = true_features  # f: observation → [0, 1]^d
     moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other; 0.1 did not measure it
     tremble: tuple[float, ...] = ()  # of the world's own features, as shares of their ranges, where they do
+    record: Record = records.UNKNOWN  # how it was made, and what was measured of it
 
     def __post_init__(self) -> None:
         """Refuse features that were learnt elsewhere."""
         library_folders.check_features(self.features, self.world)
+
+    def __repr__(self) -> str:
+        things = list(dict.fromkeys(each.of or each.name for each in described(self.world.feature_names)))
+        shown = shortened(", ".join(things))
+        d, m = feature_count(self.features, self.world), self.config.bins
+        kinds = {"learnt ": Learnt, "entangled ": Rotation}
+        kind = next((name for name, kind in kinds.items() if isinstance(self.features, kind)), "")
+        skills = f"{d} {kind}feature{'s' * (d != 1)} x {m} bins, {d * m} skills"
+        steps = f"free play {self.config.env_steps:,} steps"
+        return f"Library({type(self.world).__name__}: {shown}; {skills}; {steps})"
 
     @property
     def seen(self) -> World:
@@ -193,8 +208,8 @@ class Library:
         Only committed GPI takes heed of what a plan avoids.
         """
         guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
-        begin, act, sees = self.gpi(committed)(self.seen, guide)
-        return Policy(jax.jit(begin), jax.jit(act), sees)
+        begin, act, sees, _ = self.gpi(committed)(self.seen, guide)
+        return Policy(jax.jit(begin), jax.jit(act), sees, _called(goal))
 
     def guide(self, goal: str | Task | Plan) -> Float[Array, "c d m"] | PlanGuide:
         """What GPI goes by: a task's weights, or a plan's stage by stage."""
@@ -242,21 +257,43 @@ class Library:
         guides = self.guides_of(tables_of(everything))
         return evaluate(self.seen, self.gpi(committed), tasks, key, episodes, guides)
 
-    def save_film(self, path: str | Path, goal: str | Task | Plan, seed: int = 0) -> None:
-        """Write an episode of a goal as an animated GIF: the first of the seed's that does not begin in the goal.
+    def watch(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], seed: int = 0) -> Film:
+        """Play an episode worth watching, for a phrase, a task, a plan, or weights, and return its film.
 
-        >>> import cumulant, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     cumulant.Library.load().save_film(f"{folder}/mine.gif", "square left")
+        The first of the episodes of seed, seed + 1, ... that takes a while, or else the longest. Of weights nobody
+        knows what is to be reached: their film ends when nothing moves any more. ValueError for a world that cannot be
+        drawn.
+
+        >>> import cumulant
+        >>> cumulant.Library.load().watch("circle top", seed=7)  # doctest: +ELLIPSIS
+        Film of 'circle top': reached in ... steps, seed ...
         """
-        known, key = self.goal(goal), jax.random.key(seed)
-        guides = self.guides_of(tables_of([known]))
-        save_gif(Path(path), first_interesting(self.seen, self.gpi(), {str(goal): known}, key, guides))
+        known = self.goal(goal) if isinstance(goal, str | Task | Plan) else None
+        guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
+        return watch(self.seen, self.gpi(), _called(goal), known, jax.tree.map(lambda leaf: leaf[None], guide), seed)
 
     def save(self, folder: str | Path) -> None:
-        """Write the library as a folder, with its encoder if it has one: such a folder needs no other."""
-        measured = library_folders.Measured(self.moved, self.tremble)
-        library_folders.write(Path(folder), self.world, self.config, self.features, self.network, measured)
+        """Write the library as a folder, with its encoder if it has one: such a folder needs no other.
+
+        README.md is its card, of all that is known of it. One that is no card is left as it is.
+        """
+        weights = storage.checksum(self.network)
+        record = self.record if self.record.weights == weights else Record(weights)  # what it says of others is not so
+        measured, card = library_folders.Measured(self.moved, self.tremble), replace(self, record=record).card()
+        library_folders.write(
+            Path(folder), self.world, self.config, self.features, self.network, measured, record, card
+        )
+
+    def card(self) -> str:
+        """Its card, in Markdown: what it is, how it was made, what was measured of it, and how to load it.
+
+        >>> import cumulant
+        >>> print(cumulant.Library.load().card().splitlines()[0])
+        # Skills for Spriteworld
+        """
+        from cumulant.transfer.cards import card  # which knows libraries
+
+        return card(self)
 
     @classmethod
     def load(
@@ -271,7 +308,15 @@ class Library:
         inputs = inputs_of(stored.features, stored.world)
         blank = eqx.filter_eval_shape(make_network, stored.config, inputs, stored.world.num_actions, jax.random.key(0))
         moved = library_folders.stored_moved(path, stored.moved, inputs.features)
-        return cls(stored.world, stored.config, storage.read(path, blank), stored.features, moved, stored.tremble)
+        record = records.read(path, stored.weights, inputs.features)
+        network = storage.read(path, blank)
+        record = replace(record, weights=storage.checksum(network))  # 0.1 wrote the same arrays in another way
+        return cls(stored.world, stored.config, network, stored.features, moved, stored.tremble, record)
+
+
+def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:
+    """A goal in words."""
+    return str(goal) if isinstance(goal, str | Task | Plan) else "weights"
 
 
 def _nearly_whole(shares: Float[Array, "*n"]) -> Bool[Array, "*n"]:

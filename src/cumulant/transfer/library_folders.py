@@ -1,6 +1,13 @@
-"""Libraries as folders: what is written, and what of it is believed when it is read."""
+"""Libraries as folders: what is written, and what of it is believed when it is read.
+
+config.json describes the world, the features and the settings, and vouches for weights.safetensors and itself;
+measures.json, which vouches for itself and may be missing, holds what is known beside (`records`); README.md is the
+card, which nobody reads back; encoder/ holds learnt features. config.json is written last: a folder that has one is
+whole, and a record that was written before it counts only beside the weights that it names.
+"""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,11 +27,16 @@ from cumulant.features.coordinates import (
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
-from cumulant.storage import Unreadable
+from cumulant.storage import Unreadable, write_whole
+from cumulant.transfer import records
+from cumulant.transfer.records import Record
 from cumulant.worlds import shipped
 from cumulant.worlds.protocol import World
 
 FORMAT = 2
+CARD = "README.md"
+_MARK = "<!-- The card of a library of Cumulant, written from its other files: what is changed here is lost. -->"
+_CARD_BYTES = 2**20  # at most
 _READ = (1, 2)  # formats; the first is of version 0.1
 DIGITS = 4  # of how far skills move features, as config.json keeps it
 _MOVED, _TREMBLE = "moved", "tremble"
@@ -39,6 +51,7 @@ class Stored(NamedTuple):
     features: Features
     moved: Any  # as JSON has it
     tremble: tuple[float, ...]
+    weights: str  # their checksum
 
 
 class Measured(NamedTuple):
@@ -55,14 +68,48 @@ def write(
     features: Features,
     network: Network,
     measured: Measured,
+    record: Record,
+    card: str,
 ) -> None:
-    """Write a library, with its encoder if it has one."""
+    """Write a library, with its encoder if it has one, and a card, unless there is a README.md of another kind."""
     if isinstance(features, Encoder):
         features.save(encoder_folder(folder))
     moved, tremble = measured
     found = {} if moved is None else {_MOVED: np.asarray(moved, float).round(DIGITS).tolist()}
     found |= {_TREMBLE: list(tremble)} if tremble else {}
+    records.write(folder, record)
+    write_card(folder, card)
     storage.write(folder, network, describe(world, config, features) | found)
+
+
+def write_card(folder: Path, card: str) -> None:
+    """Write README.md, unless there is one that is no card."""
+    if owns_card(folder):
+        write_whole(folder / CARD, f"{_MARK}\n{card}".encode())
+
+
+def owns_card(folder: Path) -> bool:
+    """Whether README.md is a card, or none is there."""
+    if not os.path.lexists(folder / CARD):
+        return True
+    try:
+        return storage.read_plain(folder, CARD, _CARD_BYTES).startswith(_MARK.encode())
+    except Unreadable:
+        return False
+
+
+def written_card(folder: Path) -> Path | None:
+    """Where the card is, if there is one."""
+    path = folder / CARD
+    return path if os.path.lexists(path) and owns_card(folder) else None
+
+
+def forget(folder: Path) -> None:
+    """Remove the record and the card of a library that is to be overwritten."""
+    with storage.in_one_line(folder):
+        if owns_card(folder):
+            (folder / CARD).unlink(missing_ok=True)
+        (folder / records.MEASURES).unlink(missing_ok=True)
 
 
 def read(path: Path, world: World | None, features: Features | None) -> Stored:
@@ -86,7 +133,8 @@ def read(path: Path, world: World | None, features: Features | None) -> Stored:
         check_features(used, known)
     except ValueError as error:
         raise Unreadable(f"{path}: {error}") from None
-    return Stored(known, config, used, info.get(_MOVED), _stored_tremble(path, info.get(_TREMBLE), known))
+    tremble = _stored_tremble(path, info.get(_TREMBLE), known)
+    return Stored(known, config, used, info.get(_MOVED), tremble, str(info.get("sha256")))
 
 
 def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:
@@ -94,7 +142,7 @@ def describe(world: World, config: FreePlay, features: Features) -> dict[str, An
     return {
         "format": FORMAT,
         "world": shipped.describe(world),
-        "features": _features_name(features),
+        "features": features_name(features),
         "free_play": dataclasses.asdict(config),
     }
 
@@ -113,7 +161,7 @@ def check_features(features: Features, world: World) -> None:
     feature_count(features, world)
 
 
-def _features_name(features: Features) -> str:
+def features_name(features: Features) -> str:
     """What a folder says of features: how to make them, or, of somebody's own, whose they are."""
     if features is true_features:
         return "true"

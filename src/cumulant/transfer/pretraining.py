@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
 from cumulant.locks import locked
-from cumulant.storage import discard
+from cumulant.storage import checksum, discard
+from cumulant.transfer.evaluation import Success, interval
 from cumulant.transfer.library import Library
-from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder
+from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder, forget
+from cumulant.transfer.records import Made, Record, hardware
 from cumulant.transfer.skills import disturbance
 from cumulant.worlds.check import tremble_of
 from cumulant.worlds.failures import plainly
@@ -73,6 +76,11 @@ def pretrain(
     def finish(network: Network) -> Library:
         return replace(_finished(played, config, network, features, seed), world=world, tremble=tremble)
 
+    def noting(metrics: dict[str, Any]) -> None:
+        noted.update({metrics["event"]: metrics})
+        report(metrics)
+
+    noted: dict[str, dict[str, Any]] = {}
     about = describe(world, config, features) | {"seed": seed}
     tremble = _tremble(world, features)
     played: World = Seen(world, tremble=tremble) if tremble else world
@@ -85,7 +93,7 @@ def pretrain(
             features,
             seed,
             judge=judge,
-            report=report,
+            report=noting,
             should_stop=should_stop,
             out=out,
             about=about,
@@ -95,7 +103,7 @@ def pretrain(
         )
         if network is None:
             return None
-        library = finish(network)
+        library = _recorded(finish(network), seed, noted)
         if out:
             library.save(out)
             checkpoints.discard_all(out)
@@ -136,10 +144,24 @@ def _finished(world: World, config: FreePlay, network: Network, features: Featur
     return Library(world, config, network, features, jnp.asarray(as_kept, jnp.float32))
 
 
+def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]]) -> Library:
+    """The library with a record of how it was made, from the last report of every kind."""
+    compiled, progress, finished = (noted.get(event, {}) for event in ("compiled", "progress", "finished"))
+    held_out = None
+    if (rate := progress.get("success")) is not None:
+        episodes = _HELD_OUT * _held_out_episodes(library.world)
+        held_out = Success(rate, interval(round(rate * episodes), episodes), None, _HELD_OUT, episodes)
+    seconds, since = finished.get("seconds"), compiled.get("update", 0)
+    version = metadata.version("cumulant")
+    made = Made(seed, hardware(), compiled.get("seconds"), seconds, since, version, held_out)
+    return replace(library, record=Record(checksum(library.network), made))
+
+
 def _prepare(out: Path, features: Features, resume: bool, force: bool) -> None:
     """Have a folder ready for a run: empty, or with what is to be resumed; and with the encoder, if there is one."""
     if force:
         checkpoints.clear(out)
+        forget(out)
         discard(encoder_folder(out))
     if checkpoints.holds_a_run(out) and not resume:
         raise ValueError(f"{out} already holds a run: resume it, or choose another folder")
@@ -162,6 +184,10 @@ def _keep_encoder(given: Encoder, kept: Path, begun: bool) -> None:
 def _held_out_success(library: Library) -> float:
     """Success on some of the theorem's (m + 1)^k goals, which no evaluation uses; any world has them."""
     goals = coverage(library.world.feature_names, _HELD_OUT, _HELD_OUT_SEED, library.config.bins)
-    episodes = _HELD_OUT if at_once(library.world) is None else _FEW
+    episodes = _held_out_episodes(library.world)
     results = library.evaluate({"goals": goals}, jax.random.key(_HELD_OUT_SEED), episodes)
     return results["goals"].success
+
+
+def _held_out_episodes(world: World) -> int:
+    return _HELD_OUT if at_once(world) is None else _FEW

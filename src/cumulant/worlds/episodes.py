@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.goals import plans
+from cumulant.goals.phrases import shortened
 from cumulant.goals.plans import Plan, PlanTable, Progress
 from cumulant.goals.rewards import RewardTable, value
 from cumulant.goals.tasks import Task, reached
@@ -31,11 +32,18 @@ class Policy(NamedTuple):
     >>> memory, action = policy.act(policy.begin(obs), obs, jax.random.key(0))
     >>> action.shape
     ()
+    >>> policy
+    Policy(random_policy)
     """
 
     begin: Callable[[PyTree], PyTree]
     act: Callable[[PyTree, PyTree, PRNGKeyArray], tuple[PyTree, Int[Array, ""]]]
     sees: Callable[[World], World] = partial(seen, as_features=False)  # the world whose observations these are
+    about: str = ""  # what it is for, in words
+
+    def __repr__(self) -> str:
+        made = getattr(self.act, "__qualname__", type(self.act).__name__).partition(".<locals>")[0]
+        return f"Policy({shortened(self.about) or made})"
 
 
 # Makes the policy for a goal from a guide to it: the goal's table for the oracle, weights for GPI. May be a Module.
@@ -210,7 +218,7 @@ def in_stages(
         memory, action = policy_at(jnp.minimum(stage, stages - 1)).act(memory, obs, key)
         return Staged(stage, memory), action
 
-    return Policy(begin, act, policy_at(jnp.int32(0)).sees)
+    return Policy(begin, act, *policy_at(jnp.int32(0))[2:])
 
 
 def play_many(world: World, policy: Policy, goal: Goal | Course | Task | Plan, keys: Key[Array, " n"]) -> Play:

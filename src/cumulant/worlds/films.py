@@ -1,38 +1,80 @@
 """Episodes as pictures: an animated GIF and a contact sheet."""
 
+import base64
+import html
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PRNGKeyArray, PyTree, UInt8
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree, Shaped, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
 from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
-from cumulant.storage import write_whole
-from cumulant.worlds.episodes import Play, PolicyMaker, attempt, over_episodes
+from cumulant.storage import check_writable, write_whole
+from cumulant.worlds.episodes import Play, PolicyMaker, attempt, episode_keys, over_episodes
 from cumulant.worlds.markings import marked
-from cumulant.worlds.protocol import Arena, World, render
+from cumulant.worlds.protocol import Arena, World, check_drawable, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
 _LINE = 46  # characters beside each other above a film
+_WORTH_WATCHING = 10  # steps
 
 
-class Film(NamedTuple):
-    """An episode to look at."""
+@dataclass(frozen=True, eq=False)
+class Film:
+    """An episode to look at. In a notebook it shows itself.
+
+    >>> import cumulant
+    >>> film = cumulant.Library.load().watch("square left")
+    >>> film  # doctest: +ELLIPSIS
+    Film of 'square left': reached in ... steps, seed ...
+    >>> len(film.frames) == film.steps + 1  # the start, and a frame for every step
+    True
+    >>> film.save("mine.gif")
+    """
 
     caption: str
     frames: UInt8[np.ndarray, "t size size 3"]  # from the start until the goal was reached or time ran out
-    success: bool
+    success: bool | None  # None where there was no goal to reach
     every: int = 1  # steps from one frame to the next
     first: int = 0  # step of the first frame
+    seed: int | None = None  # of the episode, where it has one of its own
+
+    @property
+    def steps(self) -> int:
+        """The step of the last frame."""
+        return self.step_of(len(self.frames) - 1)
+
+    def step_of(self, frame: int) -> int:
+        """The step that a frame shows."""
+        return self.first + frame * self.every
+
+    def save(self, path: str | Path) -> None:
+        """Write it as an animated GIF. ValueError for a name that ends otherwise; Unwritable where no file can be."""
+        place = Path(path)
+        if place.suffix.lower() not in ("", ".gif"):
+            raise ValueError(f"a film is a GIF: let the name end in .gif, which {place.name} does not")
+        check_writable(place)
+        save_gif(place, [self])
+
+    def _repr_html_(self) -> str:
+        """The animation, for notebooks."""
+        data = base64.b64encode(gif([self])).decode()
+        return f'<img alt="{html.escape(repr(self))}" src="data:image/gif;base64,{data}">'
+
+    def __repr__(self) -> str:
+        told = {True: "reached in", False: "not reached in", None: "played for"}[self.success]
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"Film of {self.caption!r}: {told} {self.steps} step{'s' * (self.steps != 1)}{seed}"
 
 
 def first_interesting(
@@ -57,10 +99,39 @@ def _attempts(world: World, make_policy: PolicyMaker, xs: tuple, keys: Key[Array
     return over_episodes(world, partial(attempt, world, make_policy), xs, keys)
 
 
-def film_of(world: World, caption: str, episodes: Play, goal: Task | Plan | None = None, least: int = 1) -> Film:
+def watch(
+    world: World,
+    make_policy: PolicyMaker,
+    caption: str,
+    goal: Task | Plan | None,
+    guides: PyTree[Shaped[Array, "1 ..."]],
+    seed: int,
+) -> Film:
+    """A film of the first episode worth watching: of that of the seed and those after it, as `episode_keys` has them.
+
+    Without a goal nothing is ever reached, and the film ends when nothing moves any more.
+    """
+    check_drawable(world)
+    tables = jnp.zeros((1, 1, len(world.feature_names), 3), bool) if goal is None else tables_of([goal])
+    played = _attempts(world, make_policy, (tables, guides), episode_keys(seed, _STARTS)[None])
+    film = film_of(world, caption, jax.tree.map(lambda leaf: leaf[0], played), goal, _WORTH_WATCHING, seed)
+    if goal is not None:
+        return film
+    moving = np.flatnonzero((film.frames != film.frames[-1]).any(axis=(1, 2, 3)))
+    return replace(film, frames=film.frames[: int(moving.max(initial=-1)) + 2], success=None)
+
+
+def film_of(
+    world: World,
+    caption: str,
+    episodes: Play,
+    goal: Task | Plan | None = None,
+    least: int = 1,
+    seed: int | None = None,
+) -> Film:
     """The first of several episodes (a leading axis) that takes `least` steps, or else the longest.
 
-    Where the world can show it, the goal is marked.
+    Where the world can show it, the goal is marked. `seed` is that of the first, if they are those of `episode_keys`.
     """
     chosen = int(np.argmax(np.minimum(episodes.steps, least)))
     shown = int(episodes.steps[chosen]) + 1
@@ -70,7 +141,8 @@ def film_of(world: World, caption: str, episodes: Play, goal: Task | Plan | None
     if isinstance(world, Arena):
         places = np.asarray(jax.vmap(world.features)(jax.tree.map(lambda leaf: leaf[:shown], states)))
         frames = marked(world, frames, places, goal)
-    return Film(caption, frames, bool(episodes.success[chosen]))
+    own = None if seed is None else seed + chosen
+    return Film(caption, frames, bool(episodes.success[chosen]), seed=own)
 
 
 @eqx.filter_jit
@@ -87,7 +159,7 @@ def save_gif(path: Path, films: Sequence[Film], fps: int = 10) -> None:
 def gif(films: Sequence[Film], fps: int = 10) -> bytes:
     """Films side by side, at equal pace; each waits on its last frame for the others."""
     films = [
-        film._replace(caption="\n".join(wrap(film.caption, _LINE, max_lines=2, placeholder=" …"))) for film in films
+        replace(film, caption="\n".join(wrap(film.caption, _LINE, max_lines=2, placeholder=" …"))) for film in films
     ]
     last = max(len(film.frames) for film in films) - 1
     pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
@@ -103,9 +175,9 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
     """One row a film, with moments at equal distances from start to end."""
     rows = []
     for film in films:
-        small = film._replace(frames=film.frames[:, ::2, ::2])
+        small = replace(film, frames=film.frames[:, ::2, ::2])
         moments = np.linspace(0, len(film.frames) - 1, columns).round().astype(int)
-        shown = [small, *[small._replace(caption="")] * (columns - 1)]
+        shown = [small, *[replace(small, caption="")] * (columns - 1)]
         rows.append(_row([(part, int(t)) for part, t in zip(shown, moments, strict=True)]))
     sheet = Image.new("RGB", (rows[0].width, sum(row.height for row in rows)), _PAPER)
     for i, row in enumerate(rows):
@@ -124,9 +196,9 @@ def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
         x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
         draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
         picture.paste(Image.fromarray(film.frames[t]), (x, y))
-        ended = t == len(film.frames) - 1
-        verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
-        step = film.first + t * film.every
-        note, colour = (f"step {step}: {verdict}", colour) if ended else (f"step {step}", _QUIET)
+        note, colour = f"step {film.step_of(t)}", _QUIET
+        if t == len(film.frames) - 1 and film.success is not None:
+            verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
+            note = f"{note}: {verdict}"
         draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
     return picture

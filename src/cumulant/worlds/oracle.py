@@ -70,7 +70,7 @@ def _player(world: Spriteworld, table: Bool[Array, "c k m"], bounds: Bounds | No
         action, found = _within(world, bounds, state, clause, move, placed)
         return clause, jnp.where(found & ~walls[action], action, _any_other(walls, key))
 
-    return Policy(begin, act)
+    return Policy(begin, act, about="the oracle")
 
 
 def can_aim(world: Spriteworld, bins: int) -> bool:

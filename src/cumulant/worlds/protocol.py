@@ -110,9 +110,17 @@ def render(world: World, state: PyTree, size: int = 64) -> UInt8[Array, "size si
     >>> cumulant.render(world, world.reset(jax.random.key(0)), size=32).shape
     (32, 32, 3)
     """
-    if not hasattr(world, "render"):
-        raise ValueError(f"a world of kind {type(world).__name__} cannot be drawn: it has no `render`")
-    return world.render(state, size)
+    check_drawable(world)
+    return world.render(state, size)  # type: ignore[attr-defined]
+
+
+def check_drawable(world: World) -> None:
+    """ValueError for a world that has no frames to show."""
+    inner = world
+    while isinstance(inner, Around):
+        inner = inner.world
+    if not hasattr(inner, "render"):
+        raise ValueError(f"a world of kind {type(inner).__name__} cannot be drawn: it has no `render`")
 
 
 class Episodes(NamedTuple):

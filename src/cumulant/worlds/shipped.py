@@ -106,6 +106,11 @@ def restore(described: dict[str, Any]) -> World | None:
         ) from None
 
 
+def ships(described: dict[str, Any]) -> bool:
+    """Whether `restore` knows the world that was described."""
+    return described.get("kind") in _KINDS or str(described.get("environment")) in _ON_THE_HOST
+
+
 def oracle_of(world: World, bins: int = 1) -> tuple[World, PolicyMaker] | None:
     """Who solves a world without learning, and the world as it must be seen for that; None where nobody does.
 
