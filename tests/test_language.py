@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from attack_words import OBJECTS
 from cumulant.goals.clauses import MAX_CLAUSES
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.language import parse
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import THIRDS, Task
-from cumulant.goals.words import LanguageError
 from word_attack.findings import Findings, attack, compare
 from word_attack.writer import Writer
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from attack_words import OBJECTS
 from cumulant.goals import plans
 from cumulant.goals.clauses import TooComplex
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import Feature, described
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import Task, reached, tables_of
-from cumulant.goals.words import LanguageError
 
 ROOM = (
     Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm")),

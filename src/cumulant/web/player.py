@@ -13,13 +13,13 @@ from jaxtyping import Bool, Float, Int, PyTree, Shaped, UInt, UInt8
 
 from cumulant.features.coordinates import resolution_of
 from cumulant.goals.clauses import MAX_CLAUSES
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import described
 from cumulant.goals.plans import Plan, Stage
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import Task
 from cumulant.goals.vocabulary import Unspeakable, vocabulary_of
 from cumulant.goals.weights import padded
-from cumulant.goals.words import LanguageError
 from cumulant.transfer.audit import PsiAt
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
