@@ -151,7 +151,7 @@ def test_evaluate_reports_every_class(capsys):
     assert set(report) == {"zero_shot", "oracle", "random"}
     assert len(report["oracle"]) == 7
     for result in (*report["oracle"].values(), *report["zero_shot"].values()):
-        assert set(result) == {"success", "ci95", "mean_steps", "tasks", "episodes"}
+        assert set(result) == {"success", "ci95", "mean_steps", "steps_or_limit", "tasks", "episodes"}
         assert result["ci95"][0] <= result["success"] <= result["ci95"][1]
 
 
@@ -171,7 +171,7 @@ def test_solve_a_phrase(tmp_path, capsys):
     said = capsys.readouterr()
     report = json.loads(said.out)
     assert not said.err
-    assert set(report) == {"task", "canonical", "success", "ci95", "mean_steps", "episodes"}
+    assert set(report) == {"task", "canonical", "success", "ci95", "mean_steps", "steps_or_limit", "episodes"}
     assert report["success"] > 0.9
     assert main([*args, "--gif", str(tmp_path / "new" / "a.gif")]) == 0
     said = capsys.readouterr()

@@ -71,6 +71,7 @@ class Demo:
             return print_json(as_json(results) | {"files": files})
         rows = [[p, str(tasks[p][0]), *(x for by in results.values() for x in rate_and_steps(by[p]))] for p in tasks]
         columns = ["phrase", "understood as", "success", "steps", "oracle", "steps", "random play", "steps"]
-        print_table(f"Goals the library never saw, {self.episodes} random starts each", columns, rows)
+        limit = f"steps: a failure counts as {world.max_steps}"
+        print_table(f"Goals the library never saw, {self.episodes} random starts each; {limit}", columns, rows, 2)
         print(f"\nWatch {self.out / 'demo.gif'}, or look at {self.out / 'demo.png'}. Then try your own goals:")
         print(_NEXT)

@@ -70,8 +70,8 @@ class Solve:
             raise BadInput(f"{library.why_no_words}: give --reward")
         asked = library.goal(self.phrase) if self.phrase else None
         plan = asked if isinstance(asked, Plan) else None
-        stages = len(plan.stages) if plan else 1
-        kept = 4 * self.episodes * world.max_steps * stages * len(world.feature_names)  # bytes: where everything was
+        limit = world.max_steps * (len(plan.stages) if plan else 1)
+        kept = 4 * self.episodes * limit * len(world.feature_names)  # bytes: where everything was
         check_memory(f"playing {self.episodes:,} episodes", kept)
         goal: Any
         if asked is not None:
@@ -93,7 +93,8 @@ class Solve:
         policy = library.policy(w, self.gpi == "committed")
         with doing(f"playing {self.episodes:,} episodes", self.json):
             episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
-            result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
+            success, steps = jax.device_get((episodes.success, episodes.steps))
+            result = summarise(success[None], steps[None], limit)
         if plan:
             ends = jax.device_get(episodes.progress)
             named |= {"stages": _stages(plan, ends.stage), "violated": float(ends.violated.mean())}
@@ -103,10 +104,12 @@ class Solve:
             from cumulant.worlds.films import film_of, save_gif
 
             save_gif(self.gif, [film_of(world, named["task"], episodes, asked)])
-        report = named | {name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "episodes")}
+        report = named | {
+            name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "steps_or_limit", "episodes")
+        }
         if self.json:
             return print_json(report)
-        self._tell(report, result)
+        self._tell(report, result, limit)
 
     def _check(self) -> None:
         """Refuse what cannot be done, before anything is loaded."""
@@ -123,7 +126,7 @@ class Solve:
             raise BadInput(f"--gif writes a GIF: let the name end in .gif, which {self.gif.name} does not")
         usable_files(self.gif, self.trace)
 
-    def _tell(self, report: dict[str, Any], result: "Success") -> None:
+    def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
         """The report, for people to read."""
         print(f"understood as: {report['canonical']}")
         if "remark" in report:
@@ -134,7 +137,8 @@ class Solve:
         for i, stage in enumerate(report.get("stages", ())):
             print(f"  {i + 1}. {stage['canonical']}: reached in {stage['reached']:.3f}")
         rate, steps = rate_and_steps(result)
-        print(f"success {rate} over {result.episodes} starts" + (f", {steps} steps" if result.success else ""))
+        counted = "" if result.success == 1 else f" (a failure counts as {limit})"
+        print(f"success {rate} over {result.episodes} starts, {steps} steps{counted}")
         if "violated" in report:
             print(f"violated in {report['violated']:.3f}: what to avoid was entered, or what to keep was lost")
         if self.gif:

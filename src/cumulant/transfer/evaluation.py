@@ -26,13 +26,15 @@ class Success(NamedTuple):
     """How often a policy reached the goal, and how soon.
 
     >>> import numpy as np
-    >>> summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 100, 4]])).mean_steps
-    4.0
+    >>> found = summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 20, 4]]), 100)
+    >>> found.mean_steps, found.steps_or_limit
+    (4.0, 28.0)
     """
 
     success: float
     ci95: tuple[float, float]
-    mean_steps: float | None  # over the successful episodes
+    mean_steps: float | None  # over the successful episodes: of a player that mostly fails, its luckiest
+    steps_or_limit: float  # over all, a failure counting as the whole time limit: this ranks players
     tasks: int
     episodes: int  # in all
     violated: float | None = None  # of plans: how often what is to be avoided was entered, or what is to be kept lost
@@ -64,7 +66,8 @@ def evaluate(
         played = endings(world, make_policy, tables, tables if guides is None else guides, keys)
         success, steps, violated = jax.device_get(played)
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
-    parts = [success, steps, violated] if isinstance(tables, PlanTable) else [success, steps]
+    limits = np.array([world.max_steps * (len(task.stages) if isinstance(task, Plan) else 1) for task in everything])
+    parts = [success, steps, limits] + ([violated] if isinstance(tables, PlanTable) else [])
     groups = zip(*(np.split(part, ends) for part in parts), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}
 
@@ -87,13 +90,16 @@ def evaluate_references(
 def summarise(
     success: Bool[np.ndarray, "tasks episodes"],
     steps: Int[np.ndarray, "tasks episodes"],
+    limits: int | Int[np.ndarray, " tasks"],
     violated: Bool[np.ndarray, "tasks episodes"] | None = None,
 ) -> Success:
-    """The success rate with its exact (Clopper-Pearson) 95 % interval."""
+    """The success rate with its exact (Clopper-Pearson) 95 % interval; `limits` are the steps that a task allows."""
+    whole = np.broadcast_to(np.reshape(limits, (-1, 1)), steps.shape)
     return Success(
         success=float(success.mean()),
         ci95=interval(int(success.sum()), success.size),
         mean_steps=float(steps[success].mean()) if success.any() else None,
+        steps_or_limit=float(np.where(success, steps, whole).mean()),
         tasks=len(success),
         episodes=success.size,
         violated=None if violated is None else float(violated.mean()),
@@ -116,11 +122,13 @@ def pool(results: Sequence[Success]) -> Success:
     episodes = sum(result.episodes for result in results)
     solved = [round(result.success * result.episodes) for result in results]
     steps = sum((result.mean_steps or 0) * n for result, n in zip(results, solved, strict=True))
+    taken = sum(result.steps_or_limit * result.episodes for result in results)
     violations = [result.violated * result.episodes for result in results if result.violated is not None]
     return Success(
         success=sum(solved) / episodes,
         ci95=interval(sum(solved), episodes),
         mean_steps=steps / sum(solved) if any(solved) else None,
+        steps_or_limit=taken / episodes,
         tasks=results[0].tasks,
         episodes=episodes,
         violated=sum(violations) / episodes if violations else None,
