@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, world_of
-from cumulant.commands.output import print_json
+from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.worlds import world_named
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ class Explain:
 
     def run(self) -> None:
         """Parse, and say what it means."""
-        from cumulant.goals.language import parse_plan
-        from cumulant.worlds.protocol import colours_of
-
         if self.objects is not None and self.world != "spriteworld":
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
-        own = self.world != "spriteworld"
-        world = world_named(self.world, self.features) if own else world_of(self.objects or OBJECTS)
-        plan = parse_plan(self.phrase, world.feature_names, colours_of(world))
+        with on_terminal("reading", self.json):
+            from cumulant.goals.language import parse_plan
+            from cumulant.worlds.protocol import colours_of
+
+            own = self.world != "spriteworld"
+            world = world_named(self.world, self.features) if own else world_of(self.objects or OBJECTS)
+            plan = parse_plan(self.phrase, world.feature_names, colours_of(world))
         if plan.task is not None:
             if self.json:
                 return print_json({"canonical": str(plan), "dnf": _dnf(plan.task)})

@@ -53,8 +53,9 @@ class Inspect:
             ],
         }
         entries = {name: getattr(result, name).tolist() for name in ("true", "lemma_error")}
-        write_whole(self.out / "audit.json", json.dumps(report | {"entries": entries}).encode())
-        draw_audit(self.out / "audit.png", result, names)
+        with on_terminal("drawing", self.json):
+            write_whole(self.out / "audit.json", json.dumps(report | {"entries": entries}).encode())
+            draw_audit(self.out / "audit.png", result, names)
         if self.json:
             return print_json(report)
         rows = [[name, *(f"{value:.3f}" for value in by_feature[i])] for i, name in enumerate(names)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from cumulant.commands.inputs import BadInput, Flag, function_named
-from cumulant.commands.output import doing, print_json, print_table
+from cumulant.commands.output import doing, on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
@@ -24,7 +24,8 @@ class Worlds:
 
     def run(self) -> None:
         """Print them."""
-        from cumulant.worlds.shipped import SHIPPED
+        with on_terminal("loading", self.json):
+            from cumulant.worlds.shipped import SHIPPED
 
         rows = [[name, each.about, each.extra or "-"] for name, each in SHIPPED.items()]
         if self.json:
@@ -46,9 +47,10 @@ class Check:
 
     def run(self) -> None:
         """Play at random, and say what is wrong."""
-        from cumulant.worlds.check import check
+        with on_terminal("loading", self.json):
+            from cumulant.worlds.check import check
 
-        world = world_named(self.world, self.features)
+            world = world_named(self.world, self.features)
         with doing("playing at random", self.json):
             found = check(world)
         if self.json:

@@ -76,6 +76,7 @@ def represent(
     eqx.filter_eval_shape(make_autoencoder, world, settings, key_train)  # refuses what it cannot be, before any play
     if labelled:
         check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
+    report({"event": "busy", "message": f"looking at {2 * settings.pairs:,} frames of random play"})
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))
     autoencoder = _best(world, settings, pairs, key_train, report)
     some = pairs.before[: 16 * _JUDGED]
@@ -134,6 +135,7 @@ def _best(
     """Of several autoencoders, learnt one after the other by the same program, the one that reconstructs best."""
     shapes = eqx.filter_eval_shape(make_autoencoder, world, settings, key)
     static = eqx.filter(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct), inverse=True)
+    report({"event": "busy", "message": "compiling"})
     begun = time.perf_counter()
     first = _started(world, settings, key)
     program = _updated.lower((settings, static, pairs), first).compile()  # type: ignore[attr-defined]
