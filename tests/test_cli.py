@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from conftest import THIRDS
+from cumulant.commands import output
 from cumulant.commands.cli import main
 from cumulant.commands.output import doing
 
@@ -210,6 +211,29 @@ def test_bench_measures_ours_and_the_original_in_one_run(what, capsys):
 def test_bench_parse(capsys):
     assert main(["bench", "parse", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ours"] > 0
+
+
+@pytest.mark.parametrize("room", [60, 80, 120])
+def test_tables_fit_and_no_two_rows_look_alike(room, monkeypatch, capsys):
+    monkeypatch.setattr(output, "_LOG_WIDTH", room)
+    rate, names = "0.996 [0.987, 0.999]", ("zero-shot", "few-shot", "oracle", "random")
+    classes = ("object_easy", "object_hard", "negation_of_a_conjunction", "negation_of_a_disjunction")
+    rows = [[name, *[f"{rate[:-1]}{i}]", "19.5"] * 4] for i, name in enumerate(classes)]
+    output.print_table("Success", ["class", *(part for name in names for part in (name, "steps"))], rows, 2)
+    phrases = [f"get the square to the top left and the circle to the {x}" for x in ("left", "right")]
+    output.print_table("Goals", ["phrase", "understood as", "success"], [[p, p[8:], rate] for p in phrases])
+    output.print_table("Numbers", ["", *map(str, range(18))], [[f"feature_{i}", *["0.123"] * 18] for i in range(3)])
+    long = ["n" * 200 + end for end in "ab"]
+    output.print_table("Long", ["a", "b"], [[word, word] for word in long])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= room
+    assert shown.count("19.5") == 16
+    assert [shown.count(name) for name in names] == [1] * 4
+    assert all(shown.count(name) == shown.count(classes[0]) for name in classes)
+    assert shown.count("0.123") == 54
+    letters = "".join(c for c in shown if c.isalpha())
+    assert [letters.count(end) for end in ("na", "nb")] == [letters.count("na")] * 2
+    assert shown.count("n") > 800
 
 
 @pytest.mark.parametrize(

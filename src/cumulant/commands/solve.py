@@ -101,9 +101,9 @@ class Solve:
         if self.trace:
             write_whole(self.trace, json_text.dumps(_trace(world, episodes)).encode())
         if self.gif:
-            from cumulant.worlds.films import film_of, save_gif
+            from cumulant.worlds.films import WORTHWHILE, film_of, save_gif
 
-            save_gif(self.gif, [film_of(world, named["task"], episodes, asked)])
+            save_gif(self.gif, [film_of(world, named["task"], episodes, asked, WORTHWHILE)])
         report = named | {
             name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "steps_or_limit", "episodes")
         }

@@ -17,12 +17,14 @@ from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import write_whole
 from cumulant.worlds.episodes import Play, PolicyMaker, attempt, over_episodes
-from cumulant.worlds.markings import marked
+from cumulant.worlds.markings import marked, ticked
 from cumulant.worlds.protocol import Arena, World, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
+WORTHWHILE = 20  # steps of an episode that is worth watching, and at most twice as many
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
 _LINE = 46  # characters beside each other above a film
+_TICK, _LINE_HEIGHT, _TICKED = 15, 18, ImageFont.load_default(12)  # of what is ticked off above a film
 
 
 class Film(NamedTuple):
@@ -33,6 +35,7 @@ class Film(NamedTuple):
     success: bool
     every: int = 1  # steps from one frame to the next
     first: int = 0  # step of the first frame
+    done: Sequence[Sequence[tuple[str, bool]]] = ()  # of each frame, what there is to do, and whether it is done
 
 
 def first_interesting(
@@ -58,19 +61,21 @@ def _attempts(world: World, make_policy: PolicyMaker, xs: tuple, keys: Key[Array
 
 
 def film_of(world: World, caption: str, episodes: Play, goal: Task | Plan | None = None, least: int = 1) -> Film:
-    """The first of several episodes (a leading axis) that takes `least` steps, or else the longest.
+    """The first of several episodes (a leading axis) that takes `least` steps, and not twice as many; or the longest.
 
-    Where the world can show it, the goal is marked.
+    Where the world can show it, the goal is marked, and what is done of it is ticked off.
     """
-    chosen = int(np.argmax(np.minimum(episodes.steps, least)))
+    steps = np.asarray(episodes.steps)
+    fitting = (steps >= least) & (steps <= 2 * least) & np.asarray(episodes.success)
+    chosen = int(np.argmax(fitting if least > 1 and fitting.any() else np.minimum(steps, least)))
     shown = int(episodes.steps[chosen]) + 1
     states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
     moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
-    frames = np.stack([_drawn(world, state) for state in moments])
+    frames, done = np.stack([_drawn(world, state) for state in moments]), []
     if isinstance(world, Arena):
         places = np.asarray(jax.vmap(world.features)(jax.tree.map(lambda leaf: leaf[:shown], states)))
-        frames = marked(world, frames, places, goal)
-    return Film(caption, frames, bool(episodes.success[chosen]))
+        frames, done = marked(world, frames, places, goal), [] if goal is None else ticked(goal, places)
+    return Film(caption, frames, bool(episodes.success[chosen]), done=done)
 
 
 @eqx.filter_jit
@@ -103,7 +108,7 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
     """One row a film, with moments at equal distances from start to end."""
     rows = []
     for film in films:
-        small = film._replace(frames=film.frames[:, ::2, ::2])
+        small = film._replace(frames=np.stack([np.asarray(Image.fromarray(each).reduce(2)) for each in film.frames]))
         moments = np.linspace(0, len(film.frames) - 1, columns).round().astype(int)
         shown = [small, *[small._replace(caption="")] * (columns - 1)]
         rows.append(_row([(part, int(t)) for part, t in zip(shown, moments, strict=True)]))
@@ -118,15 +123,40 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
 def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
     """Moments of films beside each other, each with its caption above and its step below."""
     size = panels[0][0].frames.shape[1]
-    picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), size + 2 * _CAPTION), _PAPER)
+    told = [_laid_out(film.done[t], size) if film.done else [] for film, t in panels]
+    top = _CAPTION + _LINE_HEIGHT * max((line + 1 for each in told for _, _, _, line in each), default=0)
+    picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), top + size + _CAPTION), _PAPER)
     draw = ImageDraw.Draw(picture)
     for i, (film, t) in enumerate(panels):
-        x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
-        draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
+        x, y = _MARGIN + i * (size + _MARGIN), top
+        draw.text((x, _CAPTION // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
+        for words, done, across, line in told[i]:
+            _tick(draw, (x + across, _CAPTION + _LINE_HEIGHT * line), words, done)
         picture.paste(Image.fromarray(film.frames[t]), (x, y))
         ended = t == len(film.frames) - 1
         verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
         step = film.first + t * film.every
         note, colour = (f"step {step}: {verdict}", colour) if ended else (f"step {step}", _QUIET)
-        draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
+        draw.text((x, y + size + _CAPTION // 2), note, colour, ImageFont.load_default(13), anchor="lm")
     return picture
+
+
+def _laid_out(parts: Sequence[tuple[str, bool]], width: int) -> list[tuple[str, bool, int, int]]:
+    """What is ticked off, beside each other as far as there is room: words, done, how far across, in which line."""
+    laid, across, line = [], 0, 0
+    for words, done in parts:
+        needed = _TICK + int(_TICKED.getlength(words)) + _MARGIN
+        if across and across + needed - _MARGIN > width:
+            across, line = 0, line + 1
+        laid.append((words, done, across, line))
+        across += needed
+    return laid
+
+
+def _tick(draw: ImageDraw.ImageDraw, place: tuple[int, int], words: str, done: bool) -> None:
+    """A box, ticked if something is done, and what it is."""
+    x, y = place
+    draw.rectangle((x, y + 2, x + 10, y + 12), _GOOD if done else _PAPER, _GOOD if done else _QUIET)
+    if done:
+        draw.line([(x + 2, y + 7), (x + 4, y + 10), (x + 8, y + 4)], _PAPER, 2)
+    draw.text((x + _TICK, y + 7), words, _GOOD if done else _QUIET, _TICKED, anchor="lm")
