@@ -59,12 +59,13 @@ class Explain:
                 _print_dnf(task, "  ")
 
 
+_BOUNDS = ("above ", "below ", "between ", "not between ")
 _SAID = {"reach": "reach", "avoid": "without entering, on the way", "keep": "and keep, from then on"}
 
 
 def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
     """A task's clauses in words: thing, feature and regions of each condition."""
-    from cumulant.goals.regions import Region, members
+    from cumulant.goals.regions import Region, bounds, members
 
     features = dict(zip(task.names, task.features, strict=True))
 
@@ -72,7 +73,11 @@ def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
         told, words = Region(sum(1 << b for b in bins), task.bins), feature.regions
         if task.bins % len(words) == 0 and told.on(len(words)).on(task.bins) == told:
             return [words[b] for b in members(told.on(len(words)).mask)]
-        return [f"{b + 1}/{task.bins}" for b in bins]
+        measured = feature.unit or (feature.low, feature.high) != (0, 1)
+        if measured and (numbers := bounds(feature, told)):
+            return [numbers]
+        parts = told.coarsest()
+        return [f"{b + 1}/{parts.of}" for b in members(parts.mask)]
 
     return [
         [(features[name].of, features[name].name, regions(features[name], bins)) for name, bins in clause]
@@ -85,6 +90,7 @@ def _print_dnf(task: "Task", indent: str = "") -> None:
     for i, clause in enumerate(dnf):
         print(indent + ("or:" if i else "either:" if len(dnf) > 1 else "all of:"))
         for sprite, axis, places in clause:
-            print(f"{indent}  {f'{sprite} {axis}'.strip()} in {', '.join(places)}")
+            within = "" if places[0].startswith(_BOUNDS) else "in "
+            print(f"{indent}  {f'{sprite} {axis}'.strip()} {within}{', '.join(places)}")
         if not clause:
             print(f"{indent}  (nothing: any state will do)")
