@@ -7,7 +7,7 @@ from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, world_of
 from cumulant.commands.output import on_terminal, print_json
-from cumulant.commands.worlds import world_named
+from cumulant.commands.worlds import refuse_features, world_named
 
 if TYPE_CHECKING:
     from cumulant.goals.feature import Feature
@@ -31,6 +31,7 @@ class Explain:
         """Parse, and say what it means."""
         if self.objects is not None and self.world != "spriteworld":
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
+        refuse_features(self.world, self.features)
         with on_terminal("reading", self.json):
             from cumulant.goals.language import parse_plan
             from cumulant.worlds.protocol import colours_of

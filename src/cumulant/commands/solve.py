@@ -2,6 +2,7 @@
 
 import json as json_text
 import math
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -124,6 +125,8 @@ class Solve:
         check_budget(self.budget)
         if self.gif and self.gif.suffix.lower() not in ("", ".gif"):
             raise BadInput(f"--gif writes a GIF: let the name end in .gif, which {self.gif.name} does not")
+        if self.gif and self.trace and os.path.realpath(self.gif) == os.path.realpath(self.trace):
+            raise BadInput(f"--gif and --trace are both {self.gif}: give each a file of its own")
         usable_files(self.gif, self.trace)
 
     def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
