@@ -12,6 +12,7 @@ from conftest import THIRDS
 from cumulant.commands import output
 from cumulant.commands.cli import main
 from cumulant.commands.output import doing
+from measure_start import Timed, watch
 
 
 def corner(obs):
@@ -244,6 +245,14 @@ def test_what_takes_a_while_is_told_but_not_to_programs(terminal, hushed, told, 
     with doing("busy", hushed):
         pass
     assert capsys.readouterr().err == told
+
+
+def test_at_a_terminal_a_command_shows_what_it_does_before_anything_heavy_is_imported(tmp_path):
+    told = watch(Timed('explain "square left"'), tmp_path, tmp_path / "cache")
+    assert told.well
+    assert 0 < told.text.index("reading") < told.text.index("understood as: square left")
+    told = watch(Timed("worlds --json"), tmp_path, tmp_path / "cache")
+    assert json.loads(told.text)["room"]["extra"] == "-"
 
 
 def test_on_a_terminal_it_is_told_until_it_is_done(monkeypatch):

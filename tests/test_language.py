@@ -183,7 +183,7 @@ def test_plain_words_of_a_room_of_sprites_are_understood(phrase, canonical):
         ("square at the wall", "which wall? Say left, right, top or bottom", "wall"),
         ("square above the circle", "where each should be: try 'square top and circle bottom'", "above the circle"),
         ("square to the left of circle", "try 'square left and circle right'", "left of circle"),
-        ("agent left then circle on the square", "try 'agent top", "on the square"),
+        ("agent left then circle on the square", "try 'circle top and square bottom'", "on the square"),
         ("square next to the circle", "as 'next to the circle' does", "next to the circle"),
         ("circle touching square", "try 'circle and square top left'", "touching square"),
         (

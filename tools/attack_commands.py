@@ -61,12 +61,17 @@ def _told(path: Path) -> str:
     return f"{stat.filemode(status.st_mode)} {status.st_rdev}"
 
 
+def others() -> float:
+    """How much longer all takes since others use the machine too: 1 where nobody does."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def violations(case: Case, ending: Ending, before: dict[str, str], after: dict[str, str]) -> list[str]:
     """All that is wrong with how a command ended."""
     wrong = [] if case.fine else refusal_violations(ending)
     if case.fine and ending.status != 0:
         wrong.append(f"fine, but the status is {ending.status}: {ending.err[-300:]}")
-    if ending.seconds > (FINE_SECONDS if case.fine else REFUSED_SECONDS):
+    if ending.seconds > (FINE_SECONDS if case.fine else REFUSED_SECONDS) * others():
         wrong.append(f"took {ending.seconds:.1f} s")
     if "Traceback" in ending.err or "Error:" in ending.err:
         wrong.append(f"shows a traceback: {ending.err[-600:]}")

@@ -32,6 +32,7 @@ _ABOVE, _BELOW = (
     ("above", "over", "on_top_of", "on", "onto", "top"),
     ("below", "under", "underneath", "beneath", "bottom"),
 )
+_RUN = 4  # words in which a corner is named, at most
 _OF = ("of", "from")  # "left of the circle" is no "left"
 _ON = ("on", "in", "at", "to", "into", "towards", "of")
 
@@ -65,10 +66,9 @@ def settled(words: list[Token], phrase: str, vocabulary: "Vocabulary") -> list[T
     """The words with those of a room read as the language has them, or refused with what can be said instead."""
     kept: list[Token] = []
     for i, word in enumerate(words):
-        after = words[i + 1 :]
         match word.type:
             case "RELATION":
-                raise related(word, kept, after, phrase, vocabulary)
+                raise related(word, kept, words[i + 1 :], phrase, vocabulary)
             case "ROOM":
                 if [each.type for each in kept[-1:]] == ["WORD"] and kept[-1] in ("centre", "middle"):
                     kept += _whole_middle(kept)
@@ -76,9 +76,9 @@ def settled(words: list[Token], phrase: str, vocabulary: "Vocabulary") -> list[T
                 if not kept or kept[-1].type != "WORD" or kept[-1] not in (*_ENDS["x"], *_ENDS["y"]):
                     raise LanguageError(f"which {word}? Say left, right, top or bottom", phrase, span_of(word))
             case "CORNER":
-                _check_corner(word, kept, after, phrase)
+                _check_corner(word, kept[-_RUN:], words[i + 1 : i + 1 + _RUN], phrase)
             case "COLOUR":
-                kept += _coloured(word, after, phrase, vocabulary)
+                kept += _coloured(word, words[i + 1 : i + 2], phrase, vocabulary)
             case _:
                 kept.append(word)
     return kept
@@ -136,11 +136,11 @@ def related(
     word: Token, before: list[Token], after: list[Token], phrase: str, vocabulary: "Vocabulary"
 ) -> LanguageError:
     """The refusal of a relation between things, with what can be said instead."""
-    things = [*dict.fromkeys(str(each) for each in (*before, *after) if each.type == "THING")] or [*vocabulary.things][
-        :1
-    ]
-    last = [each for each in after[: 3 if word.type == "BETWEEN" else None] if each.type == "THING"]
-    end = (last[-1] if word.type == "BETWEEN" else last[0]) if last else word
+    earlier, later = ([each for each in part if each.type == "THING"] for part in (before, after))
+    last = later[: 2 if word.type == "BETWEEN" else 1]
+    named = [*map(str, [*earlier[-1:], *last] if later else earlier[-2:])]
+    things = [*dict.fromkeys(named)] or [*vocabulary.things][:1]
+    end = last[-1] if last else word
     start, stop = word.start_pos or 0, end.end_pos or 0
     start += len(phrase[start:stop]) - len(phrase[start:stop].lstrip())
     quoted = " ".join(phrase[start:stop].lower().split())
