@@ -49,7 +49,7 @@ class Reproduce:
             runs = self._runs(figure)
         except (ValueError, Unreadable) as error:
             raise BadInput(str(error)) from None
-        with doing(f"drawing {self.what}" if runs else f"working out the {self.what}", self.json):
+        with on_terminal("drawing", self.json) if runs else doing(f"working out the {self.what}", self.json):
             summary = figure.summarise(runs)
             picture, data = self._results()
             summary.draw(picture)

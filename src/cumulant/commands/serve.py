@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions
-from cumulant.commands.output import doing, on_terminal
+from cumulant.commands.output import on_terminal
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Serve:
                     player = Player(self.using.load())
                 except NotForThePage as error:
                     raise BadInput(str(error)) from None
-            with doing("compiling the page's player", False):
+            with on_terminal("compiling", False):
                 next(player.warm_ups())()  # before anybody is let in
             listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
