@@ -1,9 +1,14 @@
 # `make demo` and `make test` each set up what they need in .venv: all they ask for is Python 3.11 or newer with pip.
-PYTHON ?= python3
+# An activated environment may have no pip: then the Python that it was made from is tried, and others.
+WITH_PIP = for each in python3 "$$(python3 -c 'import sys; print(sys._base_executable)')" python3.13 python3.12 \
+	python3.11 /usr/bin/python3; do "$$each" -m pip --version > /dev/null 2>&1 && \
+	"$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo "$$each" && break; done
+PYTHON ?= $(or $(shell ($(WITH_PIP)) 2> /dev/null),$(error There is no Python 3.11 or newer with pip: \
+	install one, or name it, as in `make PYTHON=/usr/bin/python3`))
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment's own pip is not needed, nor ensurepip, which Debian packages apart.
-PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
+PIP = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 # uv takes a quarter of pip's time; where it cannot (an index that only pip was told of), pip goes on. Byte code is made
 # of what is imported, when it is: of all that is installed it would take as long as the rest.
 WANTED = --quiet --constraint requirements.lock --editable '$(1)'

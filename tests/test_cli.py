@@ -9,8 +9,10 @@ import pytest
 from PIL import Image
 
 from conftest import THIRDS
+from cumulant.commands import output
 from cumulant.commands.cli import main
 from cumulant.commands.output import doing
+from measure_start import Timed, watch
 
 
 def corner(obs):
@@ -151,7 +153,7 @@ def test_evaluate_reports_every_class(capsys):
     assert set(report) == {"zero_shot", "oracle", "random"}
     assert len(report["oracle"]) == 7
     for result in (*report["oracle"].values(), *report["zero_shot"].values()):
-        assert set(result) == {"success", "ci95", "mean_steps", "tasks", "episodes"}
+        assert set(result) == {"success", "ci95", "mean_steps", "steps_or_limit", "tasks", "episodes"}
         assert result["ci95"][0] <= result["success"] <= result["ci95"][1]
 
 
@@ -171,7 +173,7 @@ def test_solve_a_phrase(tmp_path, capsys):
     said = capsys.readouterr()
     report = json.loads(said.out)
     assert not said.err
-    assert set(report) == {"task", "canonical", "success", "ci95", "mean_steps", "episodes"}
+    assert set(report) == {"task", "canonical", "success", "ci95", "mean_steps", "steps_or_limit", "episodes"}
     assert report["success"] > 0.9
     assert main([*args, "--gif", str(tmp_path / "new" / "a.gif")]) == 0
     said = capsys.readouterr()
@@ -212,6 +214,29 @@ def test_bench_parse(capsys):
     assert json.loads(capsys.readouterr().out)["ours"] > 0
 
 
+@pytest.mark.parametrize("room", [60, 80, 120])
+def test_tables_fit_and_no_two_rows_look_alike(room, monkeypatch, capsys):
+    monkeypatch.setattr(output, "_LOG_WIDTH", room)
+    rate, names = "0.996 [0.987, 0.999]", ("zero-shot", "few-shot", "oracle", "random")
+    classes = ("object_easy", "object_hard", "negation_of_a_conjunction", "negation_of_a_disjunction")
+    rows = [[name, *[f"{rate[:-1]}{i}]", "19.5"] * 4] for i, name in enumerate(classes)]
+    output.print_table("Success", ["class", *(part for name in names for part in (name, "steps"))], rows, 2)
+    phrases = [f"get the square to the top left and the circle to the {x}" for x in ("left", "right")]
+    output.print_table("Goals", ["phrase", "understood as", "success"], [[p, p[8:], rate] for p in phrases])
+    output.print_table("Numbers", ["", *map(str, range(18))], [[f"feature_{i}", *["0.123"] * 18] for i in range(3)])
+    long = ["n" * 200 + end for end in "ab"]
+    output.print_table("Long", ["a", "b"], [[word, word] for word in long])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= room
+    assert shown.count("19.5") == 16
+    assert [shown.count(name) for name in names] == [1] * 4
+    assert all(shown.count(name) == shown.count(classes[0]) for name in classes)
+    assert shown.count("0.123") == 54
+    letters = "".join(c for c in shown if c.isalpha())
+    assert [letters.count(end) for end in ("na", "nb")] == [letters.count("na")] * 2
+    assert shown.count("n") > 800
+
+
 @pytest.mark.parametrize(
     ("terminal", "hushed", "told"), [(False, False, "busy ...\n"), (False, True, ""), (True, True, "")]
 )
@@ -220,6 +245,14 @@ def test_what_takes_a_while_is_told_but_not_to_programs(terminal, hushed, told, 
     with doing("busy", hushed):
         pass
     assert capsys.readouterr().err == told
+
+
+def test_at_a_terminal_a_command_shows_what_it_does_before_anything_heavy_is_imported(tmp_path):
+    told = watch(Timed('explain "square left"'), tmp_path, tmp_path / "cache")
+    assert told.well
+    assert 0 < told.text.index("reading") < told.text.index("understood as: square left")
+    told = watch(Timed("worlds --json"), tmp_path, tmp_path / "cache")
+    assert json.loads(told.text)["room"]["extra"] == "-"
 
 
 def test_on_a_terminal_it_is_told_until_it_is_done(monkeypatch):

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from cumulant.commands.output import rate_and_steps
 from cumulant.goals.language import parse
-from cumulant.transfer.evaluation import evaluate, interval, summarise
+from cumulant.transfer.evaluation import evaluate, interval, pool, summarise
 from cumulant.worlds.episodes import Policy, play_from, random_policy
 from cumulant.worlds.spriteworld import Spriteworld, State
 
@@ -56,16 +56,26 @@ def test_so_many_episodes_are_refused_before_anything_is_played(episodes):
 
 
 def test_the_interval_is_exact_and_an_empty_success_has_no_steps():
-    result = summarise(np.zeros((2, 50), bool), np.full((2, 50), 100))
+    result = summarise(np.zeros((2, 50), bool), np.full((2, 50), 100), 100)
     assert (result.success, result.mean_steps, result.tasks, result.episodes) == (0.0, None, 2, 100)
     assert result.ci95 == (0.0, pytest.approx(1 - 0.025 ** (1 / 100)))
 
 
 def test_no_steps_at_all_are_not_no_number():
     """A goal that holds at every start takes 0 steps; one that nobody reaches takes none that could be told."""
-    always = summarise(np.ones((1, 2), bool), np.zeros((1, 2), int))
+    always = summarise(np.ones((1, 2), bool), np.zeros((1, 2), int), 100)
     assert rate_and_steps(always)[1] == "0.0"
-    assert rate_and_steps(summarise(np.zeros((1, 2), bool), np.full((1, 2), 100)))[1] == "–"
+    assert rate_and_steps(summarise(np.zeros((1, 2), bool), np.full((1, 2), 100), 100))[1] == "100.0"
+
+
+def test_whoever_mostly_fails_is_not_quick():
+    """One of two tasks allows twice the time, as a plan of two stages does. An episode may have ended early."""
+    success = np.array([[True, False], [False, False]])
+    lucky = summarise(success, np.array([[2, 7], [50, 100]]), np.array([50, 100]))
+    slow = summarise(np.ones((2, 2), bool), np.full((2, 2), 30), np.array([50, 100]))
+    assert (lucky.mean_steps, lucky.steps_or_limit) == (2.0, (2 + 50 + 100 + 100) / 4)
+    assert lucky.steps_or_limit > slow.steps_or_limit == slow.mean_steps == 30
+    assert pool([lucky, slow]).steps_or_limit == (lucky.steps_or_limit + slow.steps_or_limit) / 2
 
 
 @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

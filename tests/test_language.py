@@ -1,3 +1,4 @@
+import re
 import time
 
 import pytest
@@ -6,11 +7,17 @@ from hypothesis import strategies as st
 
 from attack_words import OBJECTS
 from cumulant.goals.clauses import MAX_CLAUSES
-from cumulant.goals.language import parse
+from cumulant.goals.colours import SYNONYMS, names_of_colour
+from cumulant.goals.errors import LanguageError
+from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import THIRDS, Task
-from cumulant.goals.words import LanguageError
+from cumulant.worlds.pixels import PixelSpriteworld
+from cumulant.worlds.renderer import LOOKS
+from cumulant.worlds.shapes import SHAPES
+from cumulant.worlds.spriteworld import Spriteworld
 from word_attack.findings import Findings, attack, compare
+from word_attack.writer import COLOURS as CALLED
 from word_attack.writer import Writer
 
 MEANINGS = {
@@ -141,6 +148,84 @@ def test_carets_stand_under_wide_characters():
         parse("get the 正方形 left")
     _, shown, carets = caught.value.pointed.split("\n")
     assert carets == " " * shown.index("正") + "^" * 6
+
+
+COLOURS = Spriteworld().colours  # a blue square, an orange circle, a white agent
+
+
+@pytest.mark.parametrize(
+    ("phrase", "canonical"),
+    [
+        ("the blue square left", "square left"),
+        ("the light blue square and the orange circle not left", "square not left and circle not left"),
+        ("the blue one left, the white one right", "agent right and square left"),
+        ("keep the orange shape top then blue left", "keep circle top then square left"),
+        ("square in the top-left corner", "square top left"),
+        ("square in the corner at the bottom right", "square bottom right"),
+        ("square in the middle of the room", "square middle centre"),
+        ("square in the top middle of the room", "square top centre"),
+        ("square left or in the centre of the arena", "square left or square middle centre"),
+        ("square at the left wall and circle at the upper edge", "square left and circle top"),
+        ("please make the square go left, the circle should not be right", "square left and circle not right"),
+        ("“square left”", "square left"),
+    ],
+)
+def test_plain_words_of_a_room_of_sprites_are_understood(phrase, canonical):
+    assert str(parse_plan(phrase, colours=COLOURS)) == str(parse_plan(canonical))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "message", "culprit"),
+    [
+        ("the red square left", "there is no red square: the square is blue", "red square"),
+        ("the red one left", "nothing here is red: the agent is white, the square is blue", "red one"),
+        ("square in the left corner", "which corner? Say 'top left', 'top right'", "corner"),
+        ("square at the wall", "which wall? Say left, right, top or bottom", "wall"),
+        ("square above the circle", "where each should be: try 'square top and circle bottom'", "above the circle"),
+        ("square to the left of circle", "try 'square left and circle right'", "left of circle"),
+        ("agent left then circle on the square", "try 'circle top and square bottom'", "on the square"),
+        ("square next to the circle", "as 'next to the circle' does", "next to the circle"),
+        ("circle touching square", "try 'circle and square top left'", "touching square"),
+        (
+            "square between agent and circle",
+            "try 'agent left, square centre, circle right'",
+            "between agent and circle",
+        ),
+        ("square against the left wall", "try 'square left'", "against"),
+        ("square and circle in the same place", "where each should be", "same place"),
+        ("move me left", "unknown word 'me': this world has agent, square, circle", "me"),
+        ("square up", "did you mean 'top'?", "up"),
+        ("square north", "did you mean 'top'?", "north"),
+        ("square on the left hand", "unknown word 'hand': this", "hand"),
+        ("square anywhere but left", "unknown word 'but': this", "but"),
+    ],
+)
+def test_what_is_no_goal_of_a_room_is_refused_with_what_can_be_said(phrase, message, culprit):
+    with pytest.raises(LanguageError, match=re.escape(message)) as caught:
+        parse_plan(phrase, colours=COLOURS)
+    start, end = caught.value.span
+    assert phrase[start:end] == culprit
+
+
+def test_a_colour_that_several_have_names_none_of_them():
+    world = Spriteworld(("square", "hexagon"))
+    with pytest.raises(LanguageError, match="'blue' may be several things: say square or hexagon"):
+        parse("the blue one left", world.feature_names, world.colours)
+    assert str(parse("the blue hexagon left", world.feature_names, world.colours)) == "hexagon left"
+
+
+def test_every_sprite_has_the_colours_that_people_call_it_by():
+    for look in LOOKS:
+        world = PixelSpriteworld(SHAPES, look=look)
+        assert all(names_of_colour(colour) for colour in world.colours.values())
+    told = {sprite: names_of_colour(colour) for sprite, colour in Spriteworld(SHAPES).colours.items()}
+    assert {sprite: {*map(_plainly, names)} <= {*told[sprite]} for sprite, names in CALLED.items()} == dict.fromkeys(
+        told, True
+    )
+
+
+def _plainly(colour):
+    return SYNONYMS.get(colour.split()[-1], colour.split()[-1])
 
 
 WORDS = ["agent", "square", "circle", "star", *THIRDS["x"], *THIRDS["y"], "center", "and", "or", "not", "(", ")", "the"]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from attack_words import OBJECTS
 from cumulant.goals import plans
 from cumulant.goals.clauses import TooComplex
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import MAX_CLAUSES, Task
-from cumulant.goals.words import LanguageError
 from test_language import MEANINGS, NOISE, WORDS
 from test_tasks import NAMES, tasks
 

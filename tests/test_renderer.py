@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from cumulant.goals.language import parse, parse_plan
-from cumulant.worlds.markings import marked, stages_of, zones_of
+from cumulant.worlds.episodes import play_many, random_policy
+from cumulant.worlds.films import film_of
+from cumulant.worlds.markings import marked, stages_of, ticked, zones_of
 from cumulant.worlds.renderer import LOOKS, default_look, draw
 from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld, State
@@ -106,6 +108,30 @@ def test_of_a_plan_the_stage_pursued_is_shown():
     plan = parse_plan("square left then agent top", Spriteworld().feature_names)
     places = np.array([[0.5, 0.1, 0.5, 0.5, 0.5, 0.5], [0.2, 0.1, 0.2, 0.5, 0.5, 0.5], [0.2, 0.9, 0.2, 0.5, 0.5, 0.5]])
     assert stages_of(plan, places) == [0, 1, 1]
+
+
+def test_what_is_done_so_far_is_ticked_off():
+    plan = parse_plan("square left then agent top", Spriteworld().feature_names)
+    places = np.array([[0.5, 0.1, 0.5, 0.5, 0.5, 0.5], [0.2, 0.1, 0.2, 0.5, 0.5, 0.5], [0.2, 0.9, 0.8, 0.5, 0.5, 0.5]])
+    assert [[done for _, done in moment] for moment in ticked(plan, places)] == [[False] * 2, [True, False], [True] * 2]
+    either = ticked(
+        parse("circle top left or (agent top and square x 3/3)"), places
+    )  # the way that was gone in the end
+    assert [dict(moment) for moment in either] == [
+        {"agent top": False, "square right": False},
+        {"agent top": False, "square right": False},
+        {"agent top": True, "square right": True},
+    ]
+
+
+def test_an_episode_worth_watching_takes_some_steps_and_not_too_many():
+    goal, world = parse("agent left"), Spriteworld(max_steps=12)
+    keys = jax.random.split(jax.random.key(0), 12)
+    episodes = play_many(world, random_policy(world), goal, keys)
+    episodes = episodes._replace(steps=jnp.array([1, 12, 5, *[9] * 9]), success=jnp.array([True, False, *[True] * 10]))
+    assert len(film_of(world, "", episodes, goal, least=4).frames) == 6
+    assert len(film_of(world, "", episodes, goal, least=7).frames) == 10
+    assert len(film_of(world, "", episodes, goal).frames) == 2
 
 
 def test_zones_of_alternatives_are_those_of_what_each_binds():

@@ -65,6 +65,14 @@ def test_what_needs_more_memory_than_there_is_is_refused(monkeypatch, capsys, tm
     assert not out.exists()
 
 
+def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_is_computed(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(os, "access", lambda place, mode: not str(place).startswith(str(tmp_path)))  # root may all
+    for option in ("--gif", "--trace"):
+        assert main(["solve", "square left", option, str(tmp_path / "new" / "a.gif")]) == 2
+        assert f"you may not write to {tmp_path}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_features_that_are_no_numbers_are_refused_before_anything_is_learnt(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     monkeypatch.setattr(sys, "path", ["", *sys.path])

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from attack_words import OBJECTS
 from cumulant.goals import plans
 from cumulant.goals.clauses import TooComplex
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import Feature, described
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import Task, reached, tables_of
-from cumulant.goals.words import LanguageError
 
 ROOM = (
     Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm")),
@@ -174,6 +174,21 @@ def test_features_that_no_phrase_could_name_are_refused_by_name(features):
     with pytest.raises(LanguageError, match="no phrase") as caught:
         parse("agent left", features)
     assert "\n" not in str(caught.value)
+
+
+def test_words_of_a_room_mean_nothing_where_the_world_has_its_own():
+    """A world whose things are called by colours, or have more than an x and a y, loses none of its words."""
+    pucks = tuple(Feature(axis, of=thing) for thing in ("hand", "red", "blue", "wall") for axis in "xy")
+    assert (
+        str(parse("red left and blue right", pucks, {"red": "#d55e00", "blue": "#0072b2"})) == "red left and blue right"
+    )
+    assert str(parse("wall at the top", pucks)) == "wall top"
+    assert str(parse("puck in the left corner", ARM)) == "puck left"
+    for phrase in ("hand near the puck", "puck at the wall", "lamp near radio"):
+        with pytest.raises(LanguageError, match=r"unknown word .(near|wall)."):
+            parse(phrase, ARM if "puck" in phrase else ROOM, {"puck": "#d55e00"})
+    with pytest.raises(LanguageError, match="expected a number"):
+        parse("temperature above lamp", ROOM)
 
 
 @st.composite

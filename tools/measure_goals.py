@@ -77,7 +77,8 @@ def main() -> None:
     }
     rows = [[kind, *(part for each in columns.values() for part in rate_and_steps(each[kind]))] for kind in goals]
     title = f"Success in {world.max_steps} steps, {given.episodes} episodes a goal, seed {given.seed}"
-    print_table(title, ["goal", *(part for name in columns for part in (name, "steps"))], rows)
+    title += "; steps: a failure counts as all of them"
+    print_table(title, ["goal", *(part for name in columns for part in (name, "steps"))], rows, 2)
 
 
 if __name__ == "__main__":

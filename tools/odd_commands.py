@@ -21,6 +21,8 @@ SMALL = {
     "pretrain": "--out new --width 8 --num-envs 4 --batch 8 --env-steps 160 --replay 160".split(),
     "evaluate": "--episodes 2 --tasks-per-class 1".split(),
     "inspect": ["--starts", "2"],
+    "worlds": [],
+    "check": ["--world", "room"],
     "reproduce": ["theorem"],
     "bench": "env --batch 4 --no-peer".split(),
 }
@@ -46,7 +48,17 @@ OUTPUTS = {
 USING_A_LIBRARY = ("demo", "solve", "serve", "evaluate", "inspect")
 NO_LIBRARIES = ("", *"nowhere file empty fifo loop garbage /dev/null".split(), "a\0b", "\x1b[2J", "a\nb", LONG_NAME)
 ODD_WORDS = ("", " ", "\0", "\x1b[2J", "\r\n", "\u202e", "\udcff", "💥", "--", "-", "'", "left", "(" * 2000)
-ODD_PHRASES = ("square", "square left\ncircle", "square \x1b]0;owned\x07 left", "a" * 10**5, "square left " * 10**4)
+ODD_PHRASES = (
+    "square above circle",
+    "square in the corner",
+    "the red square left",
+    "me left",
+    "square",
+    "square left\ncircle",
+    "square \x1b]0;owned\x07 left",
+    "a" * 10**5,
+    "square left " * 10**4,
+)
 NO_HOSTS = ("", "256.1.1.1", "192.0.2.1", "no such host", "a\0b", "\x1b[2J", "http://localhost", "é" * 80, "a" * 70)
 
 OWN = """
@@ -65,6 +77,21 @@ def sum_not_a_number(obs): return jnp.nan * obs.sum()
 def infinite(obs): return jnp.inf + obs.sum()
 def python(obs): return 1.0 if obs[0] > 0.5 else 0.0
 def strange(obs): return {"a": obs}
+def empty(obs): return jnp.zeros(0)
+def many(obs): return jnp.zeros(10**7)
+def nobody(): return None
+class Thing: pass
+class Property:
+    @property
+    def num_actions(self): raise RuntimeError("no\\nactions")
+class Step:
+    num_actions, max_steps, feature_names = 2, 3, ("dial",)
+    def reset(self, key): return jnp.zeros(1)
+    def observe(self, state): return state
+    def features(self, state): return state
+    def step(self, state, action): raise RuntimeError("no step")
+class Made:
+    def __init__(self): raise RuntimeError("cannot be made")
 """
 NO_MODULES = {
     "own_raises": "raise RuntimeError('first\\nsecond')",
@@ -75,7 +102,21 @@ NO_MODULES = {
 }
 NO_NAMES = "own own: :fails : own:nowhere own:number ..own:fails own.more:f nowhere:f a\0b:f own:a\0b \x1b[2J:f".split()
 NO_NAMES += [f"{module}:f" for module in NO_MODULES]
-NO_FUNCTIONS = [f"own:{name}" for name in "fails leaves two text nothing matrix python strange".split()]
+NO_WORLDS = [f"own:{name}" for name in "nobody Thing Property Step Made number nowhere".split()]
+NO_WORLDS += [
+    "",
+    " ",
+    ":",
+    "own:",
+    "nope",
+    "a\0b",
+    "\x1b[2J",
+    "json:loads",
+    "gymnasium:",
+    "gymnasium:CartPole-v1",
+    LONG_NAME,
+]
+NO_FUNCTIONS = [f"own:{name}" for name in "fails leaves two text nothing matrix python strange empty".split()]
 
 
 class Case(NamedTuple):
@@ -88,7 +129,18 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     """All of them, each once."""
-    found = [*numbers(), *misspelt(), *outputs(), *libraries(), *functions(), *words(), *hosts(), *runs(), *fine()]
+    found = [
+        *numbers(),
+        *misspelt(),
+        *outputs(),
+        *libraries(),
+        *functions(),
+        *worlds(),
+        *words(),
+        *hosts(),
+        *runs(),
+        *fine(),
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -158,6 +210,9 @@ def outputs() -> Iterator[Case]:
     for (command, option), places in OUTPUTS.items():
         small = [word for word in SMALL[command] if word not in ("--out", "new")]
         yield from (Case((command, *small, option, place)) for place in places)
+    yield Case(("solve", "square left", "--gif", "same.gif", "--trace", "./same.gif"))
+    yield Case(("solve", "square left", "--gif", "mine.png"))
+    yield Case(("pretrain", "--out", "on-the-way/../file"))
     yield Case(("represent", "--out", "taken", *SMALL["represent"][2:]))
     yield Case(("demo", *SMALL["demo"], "--out", "in-the-way"))
     yield Case(("inspect", *SMALL["inspect"], "--out", "in-the-way"))
@@ -187,12 +242,39 @@ def functions() -> Iterator[Case]:
     for name in ("own:not_a_number", "own:whole"):
         yield Case(("pretrain", *SMALL["pretrain"], "--features", name))
         yield Case(("demo", "--library", "made-with-own", "--features", name))
+    yield Case(("pretrain", *SMALL["pretrain"], "--features", "own:many"))
     for name in ("own:sum_not_a_number", "own:infinite"):
         yield Case(("solve", "--reward", name))
     for name in ("entangled:", "entangled:x", "entangled:-1", "learnt:", "learnt:nowhere", "learnt:file"):
         yield Case(("pretrain", *SMALL["pretrain"], "--features", name))
     for command in USING_A_LIBRARY:
         yield Case((command, *_harmless(command), "--features", "own:fails"))  # what ships brings its own
+
+
+def worlds() -> Iterator[Case]:
+    """Worlds that are none, or not of this library; and parameters that a world has not, or that cannot be."""
+    for name in NO_WORLDS:
+        yield Case(("evaluate", "--world", name))
+        yield Case(("explain", "dial low", "--world", name))
+        yield Case(("pretrain", *SMALL["pretrain"], "--world", name))
+        yield Case(("solve", "square left", "--library", "taken", "--world", name))
+    for given in ("room", "nope", "spriteworld --world.objects star"):
+        yield Case(("solve", "square left", "--library", "taken", "--world", *given.split()))
+    for given in ("room --world.nope 1", "room --world.max_steps -1", "room --world.max_steps x"):
+        yield Case(("evaluate", "--world", *given.split()))
+    for given in (
+        "objects blob",
+        "objects square,square",
+        "step_size nan",
+        "step_size",
+        "max_steps 1e11",
+        "half_extent 2",
+    ):
+        yield Case(("evaluate", "--world", "spriteworld", *f"--world.{given}".split()))
+    yield Case(("evaluate", "--world.max_steps", "3"))
+    yield Case(("evaluate", "--world", "room", "--objects", "square"))
+    yield Case(("check", "--features", "own:text"))
+    yield Case(("explain", "square left", "--features", "own:text"))
 
 
 def words() -> Iterator[Case]:

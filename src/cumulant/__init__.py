@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cumulant.freeplay.runs import Diverged as Diverged
     from cumulant.freeplay.settings import PRESETS as PRESETS
     from cumulant.freeplay.settings import FreePlay as FreePlay
+    from cumulant.goals.errors import LanguageError as LanguageError
     from cumulant.goals.feature import Feature as Feature
     from cumulant.goals.language import parse as parse
     from cumulant.goals.language import parse_plan as parse_plan
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from cumulant.goals.suites import suite as suite
     from cumulant.goals.tasks import Task as Task
     from cumulant.goals.tasks import reached as reached
-    from cumulant.goals.words import LanguageError as LanguageError
     from cumulant.storage import Unreadable as Unreadable
     from cumulant.transfer.audit import audit as audit
     from cumulant.transfer.evaluation import Success as Success
@@ -51,7 +51,7 @@ _MODULES = {
     "goals.plans": ("Plan", "Stage"),
     "goals.suites": ("suite",),
     "goals.tasks": ("Task", "reached"),
-    "goals.words": ("LanguageError",),
+    "goals.errors": ("LanguageError",),
     "freeplay.runs": ("Diverged",),
     "freeplay.settings": ("PRESETS", "FreePlay"),
     "storage": ("Unreadable",),

@@ -104,6 +104,9 @@ def check_writable(path: Path) -> Path:
             raise Unwritable(f"cannot write {path}: it is not a plain file")
         if not os.path.lexists(target) and _is_virtual(target):
             raise Unwritable(f"cannot write {path}: it is not on a disk")
+        folder = next((each for each in target.parents if os.path.lexists(each)), target.parent)
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+            raise Unwritable(f"cannot write {path}: you may not write to {folder}")
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a null byte
         raise Unwritable(f"cannot write {path!r}: {error}") from None
     return target

@@ -4,9 +4,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.language import parse
 from cumulant.goals.tasks import Task
-from cumulant.goals.words import LanguageError
+from cumulant.worlds.spriteworld import Spriteworld
 from word_attack.meaning import also_in_task, in_task, states_for, truth
 from word_attack.writer import LONG, Writer
 
@@ -45,7 +46,7 @@ def timed_parse(phrase: str, sprites: tuple[str, ...], findings: Findings) -> Ta
     def once() -> tuple[float, Task | LanguageError]:
         start = time.process_time()
         try:
-            result: Task | LanguageError = parse(phrase, names_of(sprites))
+            result: Task | LanguageError = parse(phrase, names_of(sprites), Spriteworld(sprites[1:]).colours)
         except LanguageError as error:
             result = error
         return time.process_time() - start, result
@@ -74,6 +75,8 @@ def attack(writer: Writer, phrases: int, findings: Findings) -> None:
                 findings.blame("refusal of more than one line", phrase)
         elif task is not None:
             findings.counts["parsed"] += 1
+            if kind == "relations":
+                findings.blame("relation that was read as a goal", phrase)
             canonical = str(task)
             findings.longest = max(findings.longest, len(canonical))
             if timed_parse(canonical, writer.sprites, findings) != task:

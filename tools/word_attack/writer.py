@@ -8,6 +8,22 @@ from word_attack.meaning import Atom, Node
 
 THIRDS_X, THIRDS_Y = ("left", "centre", "right"), ("bottom", "middle", "top")
 NOISE = ("anywhere", "x 1/7", "y 2,3/7", "x 1/3", "x 1,2/3 x 2,3/3 x 1,3/3", "sqare", "é", "💥", ",", "\x00", "y")
+COLOURS = {  # sprite → how people call it; the last ones of these alone tell it from the others in the largest world
+    "agent": ("white",),
+    "square": ("blue", "light blue"),
+    "circle": ("orange",),
+    "triangle": ("green", "dark green"),
+    "star": ("pink",),
+    "diamond": ("yellow", "bright yellow"),
+    "pentagon": ("orange", "red"),
+    "hexagon": ("blue",),
+    "cross": ("gray", "grey"),
+}
+ONES = ("agent", "triangle", "star", "diamond", "cross")  # whose colour is nobody else's
+RELATIONS = (
+    "above {}|below the {}|left of the {}|to the right of {}|on top of the {}|on the {}|near {}|next to the {}|"
+    "touching {}|between the {} and agent|in the same place as {}|away from the {}|where the {} is"
+).split("|")
 LONG = 1000  # characters of a phrase, as many as a person may give
 
 
@@ -25,6 +41,7 @@ class Writer:
             "long": (0.01, self.long),
             "nested": (0.04, self.nested),
             "straining": (0.04, self.straining),
+            "relations": (0.02, self.relation),
         }
 
     def phrase(self) -> tuple[str, str]:
@@ -59,11 +76,16 @@ class Writer:
         if self.rng.random() < 0.02:
             return {}, "anywhere"
         x, y = self.rng.randrange(3), self.rng.randrange(3)
-        match self.rng.randrange(4):
+        of_the_room = self.rng.choice(("", "", "", " edge", " wall", " of the room", " edge of the arena"))
+        match self.rng.randrange(5):
             case 0:
-                return {"x": (x,)}, self.rng.choice(("centre", "center")) if x == 1 else THIRDS_X[x]
+                return {"x": (x,)}, self.rng.choice(("centre", "center")) if x == 1 else THIRDS_X[x] + of_the_room
             case 1:
-                return {"y": (y,)}, THIRDS_Y[y]
+                return {"y": (y,)}, THIRDS_Y[y] + (of_the_room if y != 1 else "")
+            case 2 if (x, y) == (1, 1):
+                return {"x": (x,), "y": (y,)}, self.rng.choice(("middle of the room", "centre of the arena"))
+            case 2 if 1 not in (x, y):
+                return {"x": (x,), "y": (y,)}, f"{THIRDS_Y[y]} {THIRDS_X[x]} corner{of_the_room.replace(' edge', '')}"
         # Beside a word of its own axis, centre or middle is of the other one; two of them are both.
         middles = ("centre", "center", "middle")
         words = [self.rng.choice(middles) if word in middles else word for word in (THIRDS_X[x], THIRDS_Y[y])]
@@ -80,13 +102,27 @@ class Writer:
 
     def _text(self, node: Node | Atom, inside: str = "") -> str:
         if isinstance(node, Atom):
-            subject = (" and " if node.every else " or ").join(node.sprites)
+            subject = (" and " if node.every else " or ").join(map(self._called, node.sprites))
             return f"{subject} {'not ' * node.denied}{node.words}".strip()
         if node.kind == "not":
             return f"not {self._text(node.parts[0], 'not')}"
         text = f" {node.kind} ".join(self._text(part, node.kind) for part in node.parts)
         tighter = inside == "not" or (inside, node.kind) == ("and", "or")
         return f"({text})" if tighter or self.rng.random() < 0.1 else text
+
+    def _called(self, sprite: str) -> str:
+        """A sprite's name, sometimes with its colour, or its colour alone."""
+        if self.rng.random() < 0.8:
+            return sprite
+        colour = self.rng.choice(COLOURS[sprite])
+        alone = sprite in ONES or (len(self.sprites) == 3 and sprite != "agent")
+        return f"{colour} one" if alone and self.rng.random() < 0.5 else f"{colour} {sprite}"
+
+    def relation(self) -> str:
+        """How things lie to each other, which no goal says."""
+        one, other = self.rng.sample(self.sprites[1:], 2)
+        before = self.rng.choice(("", "", f"{self._spot()} and ", f"{self._spot()} then "))
+        return f"{before}{self._called(one)} {self.rng.choice(RELATIONS).format(self._called(other))}"
 
     def _dressed(self, text: str) -> str:
         """The same said with filler, capitals and punctuation."""

@@ -35,12 +35,13 @@ class Bench:
     def run(self) -> None:
         """Measure, and tell how far the limit is."""
         forget_programs()  # compiling is measured, too
-        import jax
+        with on_terminal("loading", self.json):
+            import jax
 
-        from cumulant.bounds import check_memory
-        from cumulant.experiments import bench, peers
-        from cumulant.experiments.starts import bench_start
-        from cumulant.freeplay.settings import PRESETS
+            from cumulant.bounds import check_memory
+            from cumulant.experiments import bench, peers
+            from cumulant.experiments.starts import bench_start
+            from cumulant.freeplay.settings import PRESETS
 
         at_least("batch", 1 if self.batch is None else self.batch, 1)
         at_least("size", self.size, 1)
@@ -58,9 +59,10 @@ class Bench:
             "start": bench_start,
         }
         try:
-            if self.what in ("env", "render") and not self.no_peer:
-                peers.load()  # before anything is measured
-            with on_terminal("measuring", self.json):
+            with on_terminal("loading", self.json):
+                if self.what in ("env", "render") and not self.no_peer:
+                    peers.load()  # before anything is measured
+            with on_terminal(f"measuring {self.what}", self.json):
                 report = measure[self.what]()
         except ModuleNotFoundError as error:
             raise BadInput(str(error)) from None

@@ -12,9 +12,8 @@ from cumulant.commands.output import as_json, doing, on_terminal, print_json, pr
 _PHRASES = (
     "get the {0} to the top left",
     "{0} bottom right and {1} top left",
-    "({0} left or {1} right) and agent top",
+    "({0} top left or {1} top right) and agent bottom",
 )
-_WORTHWHILE = 20  # steps of an episode that is shown
 _NEXT = """  cumulant solve "circle top left and square not left" --gif mine.gif    words in, an episode out
   cumulant serve                                                         a page: type, watch, play, teach
   cumulant pretrain --preset cpu --out my-library                        your own library, in minutes
@@ -39,7 +38,7 @@ class Demo:
         with on_terminal("loading", self.json):
             from cumulant.goals.tasks import tables_of
             from cumulant.transfer.evaluation import check_episodes, evaluate_references
-            from cumulant.worlds.films import first_interesting, save_contact_sheet, save_gif
+            from cumulant.worlds.films import WORTHWHILE, first_interesting, save_contact_sheet, save_gif
 
             at_least("episodes", self.episodes, 1)
             check_episodes(self.episodes)
@@ -62,7 +61,7 @@ class Demo:
             results |= evaluate_references(world, tasks, key, self.episodes)
         with doing("filming", self.json):
             films = first_interesting(
-                world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides, _WORTHWHILE
+                world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides, WORTHWHILE
             )
             save_gif(self.out / "demo.gif", films)
             save_contact_sheet(self.out / "demo.png", films)
@@ -71,6 +70,7 @@ class Demo:
             return print_json(as_json(results) | {"files": files})
         rows = [[p, str(tasks[p][0]), *(x for by in results.values() for x in rate_and_steps(by[p]))] for p in tasks]
         columns = ["phrase", "understood as", "success", "steps", "oracle", "steps", "random play", "steps"]
-        print_table(f"Goals the library never saw, {self.episodes} random starts each", columns, rows)
+        limit = f"steps: a failure counts as {world.max_steps}"
+        print_table(f"Goals the library never saw, {self.episodes} random starts each; {limit}", columns, rows, 2)
         print(f"\nWatch {self.out / 'demo.gif'}, or look at {self.out / 'demo.png'}. Then try your own goals:")
         print(_NEXT)

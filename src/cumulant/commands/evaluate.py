@@ -96,9 +96,11 @@ class Evaluate:
         columns = [part for name in results for part in (name.replace("_", "-"), "steps", *also)]
         rows = [[c, *(part for name in results for part in _cells(results[name][c]))] for c in tasks]
         print_table(
-            f"Success in {limit}, {self.episodes} episodes a task, {self.gpi} GPI, seed {self.seed}",
+            f"Success in {limit}, {self.episodes} episodes a task, {self.gpi} GPI, seed {self.seed}; "
+            "steps: a failure counts as all of them",
             ["class", *columns],
             rows,
+            2 + len(also),
         )
         if self.card:
             print(f"Written on the card {written_card(self.library[0])}")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, world_of
-from cumulant.commands.output import print_json
-from cumulant.commands.worlds import world_named
+from cumulant.commands.output import on_terminal, print_json
+from cumulant.commands.worlds import refuse_features, world_named
 
 if TYPE_CHECKING:
     from cumulant.goals.feature import Feature
@@ -29,13 +29,16 @@ class Explain:
 
     def run(self) -> None:
         """Parse, and say what it means."""
-        from cumulant.goals.language import parse_plan
-
         if self.objects is not None and self.world != "spriteworld":
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
-        own = self.world != "spriteworld"
-        world = world_named(self.world, self.features) if own else world_of(self.objects or OBJECTS)
-        plan = parse_plan(self.phrase, world.feature_names)
+        refuse_features(self.world, self.features)
+        with on_terminal("reading", self.json):
+            from cumulant.goals.language import parse_plan
+            from cumulant.worlds.protocol import colours_of
+
+            own = self.world != "spriteworld"
+            world = world_named(self.world, self.features) if own else world_of(self.objects or OBJECTS)
+            plan = parse_plan(self.phrase, world.feature_names, colours_of(world))
         if plan.task is not None:
             if self.json:
                 return print_json({"canonical": str(plan), "dnf": _dnf(plan.task)})
@@ -57,12 +60,13 @@ class Explain:
                 _print_dnf(task, "  ")
 
 
+_BOUNDS = ("above ", "below ", "between ", "not between ")
 _SAID = {"reach": "reach", "avoid": "without entering, on the way", "keep": "and keep, from then on"}
 
 
 def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
     """A task's clauses in words: thing, feature and regions of each condition."""
-    from cumulant.goals.regions import Region, members
+    from cumulant.goals.regions import Region, bounds, members
 
     features = dict(zip(task.names, task.features, strict=True))
 
@@ -70,7 +74,11 @@ def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
         told, words = Region(sum(1 << b for b in bins), task.bins), feature.regions
         if task.bins % len(words) == 0 and told.on(len(words)).on(task.bins) == told:
             return [words[b] for b in members(told.on(len(words)).mask)]
-        return [f"{b + 1}/{task.bins}" for b in bins]
+        measured = feature.unit or (feature.low, feature.high) != (0, 1)
+        if measured and (numbers := bounds(feature, told)):
+            return [numbers]
+        parts = told.coarsest()
+        return [f"{b + 1}/{parts.of}" for b in members(parts.mask)]
 
     return [
         [(features[name].of, features[name].name, regions(features[name], bins)) for name, bins in clause]
@@ -83,6 +91,7 @@ def _print_dnf(task: "Task", indent: str = "") -> None:
     for i, clause in enumerate(dnf):
         print(indent + ("or:" if i else "either:" if len(dnf) > 1 else "all of:"))
         for sprite, axis, places in clause:
-            print(f"{indent}  {f'{sprite} {axis}'.strip()} in {', '.join(places)}")
+            within = "" if places[0].startswith(_BOUNDS) else "in "
+            print(f"{indent}  {f'{sprite} {axis}'.strip()} {within}{', '.join(places)}")
         if not clause:
             print(f"{indent}  (nothing: any state will do)")

@@ -1,5 +1,6 @@
 """What the user gave, made usable or refused in one clear line. Names of features and functions are read here alone."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -184,7 +185,7 @@ def usable_folder(path: Path) -> None:
     except Unwritable as error:
         raise BadInput(f"cannot write to {path}: {str(error).rpartition(': ')[2]}") from None
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)  # nothing on the way that `..` leaves again
     except (OSError, ValueError) as error:  # a name with a null byte is no OSError
         raise BadInput(f"cannot write to {path}: {getattr(error, 'strerror', None) or error}") from None
 

@@ -69,8 +69,9 @@ class Inspect:
         from cumulant.storage import write_whole
 
         entries = {name: getattr(result, name).tolist() for name in ("true", "lemma_error")}
-        write_whole(self.out / "audit.json", json.dumps(report | {"entries": entries}).encode())
-        draw_audit(self.out / "audit.png", result, library.feature_names)
+        with on_terminal("drawing", self.json):
+            write_whole(self.out / "audit.json", json.dumps(report | {"entries": entries}).encode())
+            draw_audit(self.out / "audit.png", result, library.feature_names)
 
     def _tell(self, report: dict[str, Any]) -> None:
         """What was found, for people to read."""

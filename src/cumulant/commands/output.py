@@ -6,6 +6,10 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+_LOG_WIDTH = 160
+_NARROW = 24  # characters of a column that is never narrower than what it holds
+_BORDERS = 3  # of a column
+
 if TYPE_CHECKING:
     from cumulant.transfer.evaluation import Success
 
@@ -35,18 +39,49 @@ def print_json(report: dict[str, Any]) -> None:
     print(json.dumps(report, allow_nan=False))
 
 
-def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table as wide as the terminal, or as a log can hold."""
+def print_table(title: str, columns: list[str], rows: list[list[str]], together: int = 1) -> None:
+    """A table as wide as the terminal, or as a log can hold.
+
+    What is too wide goes on below, under its first column again, and nothing is ever cut off: two rows that differ look
+    different. The last columns belong `together` in groups of so many.
+    """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*row)
-    console = Console() if sys.stdout.isatty() else Console(width=160)
-    console.print(table)
+    console = Console() if sys.stdout.isatty() else Console(width=_LOG_WIDTH)
+    every = [list(cells) for cells in zip(columns, *rows, strict=True)]
+    wide = [max(map(cell_len, cells)) for cells in every]
+    least = [_least(cells, (console.width - 1) // 2 - _BORDERS) for cells in every]
+    for number, part in enumerate(_beside(least, console.width, together)):
+        wrapped = sum(wide[i] + _BORDERS for i in part) >= console.width
+        table = Table(title=None if number else title, title_justify="left", show_lines=wrapped)
+        for i in part:
+            table.add_column(columns[i], overflow="fold", no_wrap=wide[i] <= least[i], min_width=least[i])
+        for row in rows:
+            table.add_row(*(row[i] for i in part))
+        console.print(table)
+
+
+def _least(cells: list[str], room: int) -> int:
+    """How narrow a column may be: a long text goes over several lines, and its words stay whole where they can."""
+    from rich.cells import cell_len
+
+    words = [cell_len(word) for cell in cells for word in cell.split()]
+    return min(max(map(cell_len, cells)), max(_NARROW, min(room, max(words, default=0))))
+
+
+def _beside(least: list[int], room: int, together: int) -> Iterator[list[int]]:
+    """Which columns stand beside each other; the first stands before each such part."""
+    columns, first = len(least), 1 + (len(least) - 1) % together
+    part, taken = [0], 1 + least[0] + _BORDERS
+    for group in [range(1, first), *(range(i, i + together) for i in range(first, columns, together))]:
+        needed = sum(least[i] + _BORDERS for i in group)
+        if len(part) > 1 and taken + needed > room:
+            yield part
+            part, taken = [0], 1 + least[0] + _BORDERS
+        part, taken = [*part, *group], taken + needed
+    yield part
 
 
 def print_markdown(text: str) -> None:
@@ -69,7 +104,7 @@ def _shown(success: "Success") -> dict[str, Any]:
 
 
 def rate_and_steps(success: "Success") -> tuple[str, str]:
-    """A rate with its interval, and the mean steps, as a table shows them."""
+    """A rate with its interval, and the mean steps, of which a failure takes all there are, as a table shows them."""
     low, high = success.ci95
-    steps = "–" if success.mean_steps is None else f"{success.mean_steps:.1f}"
+    steps = "–" if success.steps_or_limit is None else f"{success.steps_or_limit:.1f}"
     return f"{success.success:.3f} [{low:.3f}, {high:.3f}]", steps

@@ -20,7 +20,7 @@ from cumulant.commands.inputs import (
     usable_folder,
     world_of,
 )
-from cumulant.commands.output import print_json
+from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.worlds import GYMNASIUM, typed, world_named
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 
@@ -56,25 +56,26 @@ class Pretrain:
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
-        from cumulant.commands.progress import Reporter
-        from cumulant.freeplay.checkpoints import holds_a_run, was_begun
-        from cumulant.freeplay.learning import check_size
-        from cumulant.freeplay.runs import Diverged
-        from cumulant.storage import Unreadable, Unwritable
-        from cumulant.transfer.library_folders import written_card
-        from cumulant.transfer.pretraining import pretrain
-
         at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
         if self.resume and self.force:
             raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
-        if self.resume and not was_begun(self.out):
-            raise BadInput(f"{self.out} holds no run: there is nothing to resume")
-        world, features = self._world_and_features()
-        key_of(self.seed)
-        if holds_a_run(self.out) and not (self.resume or self.force):
-            raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-        settings = self._settings_for(world)
-        check_size(world, settings, features)
+        with on_terminal("loading", self.json):
+            from cumulant.commands.progress import Reporter
+            from cumulant.freeplay.checkpoints import holds_a_run, was_begun
+            from cumulant.freeplay.learning import check_size
+            from cumulant.freeplay.runs import Diverged
+            from cumulant.storage import Unreadable, Unwritable
+            from cumulant.transfer.library_folders import written_card
+            from cumulant.transfer.pretraining import pretrain
+
+            if self.resume and not was_begun(self.out):
+                raise BadInput(f"{self.out} holds no run: there is nothing to resume")
+            world, features = self._world_and_features()
+            key_of(self.seed)
+            if holds_a_run(self.out) and not (self.resume or self.force):
+                raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
+            settings = self._settings_for(world)
+            check_size(world, settings, features)
         usable_folder(self.out)
         stop, updates = _Interrupt(), settings.updates
         try:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from cumulant.storage import Unwritable
 
 _LINES = 5  # in a log
+_AT_LEAST_EVERY = 60.0  # seconds
 
 
 class Reporter:
@@ -24,7 +25,7 @@ class Reporter:
         self.compile_seconds = self.train_seconds = 0.0
         self.success: float | None = None
         self._updates, self._quiet, self._lines = updates, quiet, 0
-        self._told_unsaved = False
+        self._told, self._told_unsaved = time.monotonic(), False
         self._bar: Progress | None = None
         if sys.stderr.isatty() and not quiet:
             columns = (BarColumn(), TextColumn("{task.completed:,}/{task.total:,} updates {task.description}"))
@@ -44,10 +45,13 @@ class Reporter:
             self._board.close()
 
     def __call__(self, metrics: dict[str, Any]) -> None:
-        """One report: compiled, progress, damaged, unsaved or finished."""
+        """One report: busy, compiled, progress, damaged, unsaved or finished."""
         match metrics["event"]:
+            case "busy":
+                self._tell(metrics["message"])
             case "compiled":
                 self.compile_seconds = metrics["seconds"]
+                self._describe("learning")
             case "damaged":
                 print(f"cumulant: {metrics['message']}; trying the one before", file=sys.stderr)
             case "unsaved" if not self._told_unsaved:  # once: a disk stays full for a while
@@ -69,14 +73,30 @@ class Reporter:
             "success": self.success,
         }
 
+    def _is_due(self, metrics: dict[str, Any]) -> bool:
+        """Whether a log gets a line: at every fifth of the run, and every minute."""
+        due, now = _LINES * metrics["update"] // self._updates, time.monotonic()
+        if due <= self._lines and now - self._told < _AT_LEAST_EVERY:
+            return False
+        self._lines, self._told = due, now
+        return True
+
+    def _tell(self, message: str) -> None:
+        self._describe(message)
+        if not (self._bar or self._quiet):
+            print(f"{message} ...", file=sys.stderr, flush=True)
+
+    def _describe(self, words: str) -> None:
+        if self._bar:
+            self._bar.update(self._task, description=words)
+
     def _show(self, metrics: dict[str, Any]) -> None:
         words = f"loss {metrics['loss']:.2e}"
         if self.success is not None:
             words += f"  held-out success {self.success:.2f}"
         if self._bar:
             self._bar.update(self._task, completed=metrics["update"], description=words)
-        elif (due := _LINES * metrics["update"] // self._updates) > self._lines and not self._quiet:
-            self._lines = due
+        elif not self._quiet and self._is_due(metrics):
             print(
                 f"{metrics['update']:>9,}/{self._updates:,} updates  {metrics['seconds']:6.1f} s  {words}",
                 file=sys.stderr,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, usable_folder
-from cumulant.commands.output import print_json, print_table
+from cumulant.commands.output import doing, on_terminal, print_json, print_table
 from cumulant.features.settings import Represent
 
 if TYPE_CHECKING:
@@ -53,14 +53,15 @@ class RepresentCommand:
 
     def run(self) -> None:
         """Learn, judge, draw; only then touch the folder, which nobody else may write to meanwhile."""
-        from cumulant.features.representation import check_size
-        from cumulant.locks import Locked, locked
-        from cumulant.storage import Unwritable
+        with on_terminal("loading", self.json):
+            from cumulant.features.representation import check_size
+            from cumulant.locks import Locked, locked
+            from cumulant.storage import Unwritable
 
-        world = self.world()
-        at_least("labelled", self.labelled, 0)
-        key_of(self.seed)
-        check_size(world, self.settings, self.labelled)
+            world = self.world()
+            at_least("labelled", self.labelled, 0)
+            key_of(self.seed)
+            check_size(world, self.settings, self.labelled)
         usable_folder(self.out)
         try:
             with locked(self.out):
@@ -98,7 +99,8 @@ class RepresentCommand:
                 encoder = represent(world, settings, self.seed, self.labelled, report)
         except ValueError as error:
             raise BadInput(str(error)) from None
-        measures = measure(encoder, jax.random.fold_in(key_of(_JUDGED_SEED), self.seed))
+        with doing("judging", self.json):
+            measures = measure(encoder, jax.random.fold_in(key_of(_JUDGED_SEED), self.seed))
         judged = measures.plain() | {"compile_s": reporter.compile_seconds, "train_s": reporter.train_seconds}
         made = self.out / _MADE
         shutil.rmtree(made, ignore_errors=True)  # of a command that was killed

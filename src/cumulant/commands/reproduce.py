@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, usable_files, usable_folder
-from cumulant.commands.output import print_json, print_table
+from cumulant.commands.output import doing, on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
     from cumulant.experiments.figures import Figure
@@ -39,27 +39,33 @@ class Reproduce:
 
     def run(self) -> None:
         """Run what is missing, draw, tell."""
-        from cumulant.experiments.figures import FIGURES
-        from cumulant.storage import Unreadable, write_json
-
-        figure = FIGURES[self.what]
         if self.only and self.redraw:
             raise BadInput("--redraw draws all that is there, and --only runs some: give one of the two")
+        with on_terminal("loading", self.json):
+            from cumulant.experiments.figures import FIGURES
+            from cumulant.storage import Unreadable, write_json
+
+            figure = FIGURES[self.what]
         try:
             runs = self._runs(figure)
         except (ValueError, Unreadable) as error:
             raise BadInput(str(error)) from None
-        summary = figure.summarise(runs)
+        with on_terminal("drawing", self.json) if runs else doing(f"working out the {self.what}", self.json):
+            summary = figure.summarise(runs)
+            picture, data = self._results()
+            summary.draw(picture)
         for line in summary.missing:
             print(line, file=sys.stderr)
-        picture, data = self._results()
-        summary.draw(picture)
         write_json(data, summary.report)
         if self.json:
             return print_json(summary.report)
         for table in summary.tables:
             print_table(*table)
         print(f"Drawn in {picture}, numbers in {data}" + (f", runs in {self.out / 'runs'}." if runs else "."))
+
+    def _say(self, words: str) -> None:
+        if not self.json:
+            print(words, file=sys.stderr, flush=True)
 
     def _results(self) -> tuple[Path, Path]:
         """The picture, and the numbers."""
@@ -86,6 +92,7 @@ class Reproduce:
         usable_files(*self._results())  # before hours have been spent
         for name in asked:
             if name not in runs:
-                run_part(name, PARTS[name], scale, self.out, lambda words: print(words, file=sys.stderr, flush=True))
+                with on_terminal(f"running {name}", self.json):
+                    run_part(name, PARTS[name], scale, self.out, self._say)
                 runs[name] = read_run(run_folder(name, self.out))
         return [runs[name] for name in figure.parts if name in runs]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions
+from cumulant.commands.output import on_terminal
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,20 @@ class Serve:
     def run(self) -> None:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""
         with _leaving_with(_stopped), _listening(self.host, self.port) as listening:
-            try:
-                from cumulant.web.connections import server_of
-                from cumulant.web.server import create_app
-            except ModuleNotFoundError as error:
-                raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
-            from cumulant.web.player import NotForThePage, Player
+            with on_terminal("loading", False):
+                try:
+                    from cumulant.web.connections import server_of
+                    from cumulant.web.server import create_app
+                except ModuleNotFoundError as error:
+                    raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
+                from cumulant.web.player import NotForThePage, Player
 
-            try:
-                player = Player(self.using.load())
-            except NotForThePage as error:
-                raise BadInput(str(error)) from None
-            next(player.warm_ups())()  # compiled before anybody is let in
+                try:
+                    player = Player(self.using.load())
+                except NotForThePage as error:
+                    raise BadInput(str(error)) from None
+            with on_terminal("compiling", False):
+                next(player.warm_ups())()  # before anybody is let in
             listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
             server = server_of(create_app(player, self.host))

@@ -2,6 +2,7 @@
 
 import json as json_text
 import math
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,8 +71,8 @@ class Solve:
             raise BadInput(f"{library.why_no_words}: give --reward")
         asked = library.goal(self.phrase) if self.phrase else None
         plan = asked if isinstance(asked, Plan) else None
-        stages = len(plan.stages) if plan else 1
-        kept = 4 * self.episodes * world.max_steps * stages * len(world.feature_names)  # bytes: where everything was
+        limit = world.max_steps * (len(plan.stages) if plan else 1)
+        kept = 4 * self.episodes * limit * len(world.feature_names)  # bytes: where everything was
         check_memory(f"playing {self.episodes:,} episodes", kept)
         goal: Any
         if asked is not None:
@@ -93,20 +94,23 @@ class Solve:
         policy = library.policy(w, self.gpi == "committed")
         with doing(f"playing {self.episodes:,} episodes", self.json):
             episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
-            result = summarise(*(jax.device_get(leaf)[None] for leaf in (episodes.success, episodes.steps)))
+            success, steps = jax.device_get((episodes.success, episodes.steps))
+            result = summarise(success[None], steps[None], limit)
         if plan:
             ends = jax.device_get(episodes.progress)
             named |= {"stages": _stages(plan, ends.stage), "violated": float(ends.violated.mean())}
         if self.trace:
             write_whole(self.trace, json_text.dumps(_trace(world, episodes)).encode())
         if self.gif:
-            from cumulant.worlds.films import film_of, save_gif
+            from cumulant.worlds.films import WORTHWHILE, film_of, save_gif
 
-            save_gif(self.gif, [film_of(world, named["task"], episodes, asked)])
-        report = named | {name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "episodes")}
+            save_gif(self.gif, [film_of(world, named["task"], episodes, asked, WORTHWHILE)])
+        report = named | {
+            name: getattr(result, name) for name in ("success", "ci95", "mean_steps", "steps_or_limit", "episodes")
+        }
         if self.json:
             return print_json(report)
-        self._tell(report, result)
+        self._tell(report, result, limit)
 
     def _check(self) -> None:
         """Refuse what cannot be done, before anything is loaded."""
@@ -121,9 +125,11 @@ class Solve:
         check_budget(self.budget)
         if self.gif and self.gif.suffix.lower() not in ("", ".gif"):
             raise BadInput(f"--gif writes a GIF: let the name end in .gif, which {self.gif.name} does not")
+        if self.gif and self.trace and os.path.realpath(self.gif) == os.path.realpath(self.trace):
+            raise BadInput(f"--gif and --trace are both {self.gif}: give each a file of its own")
         usable_files(self.gif, self.trace)
 
-    def _tell(self, report: dict[str, Any], result: "Success") -> None:
+    def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
         """The report, for people to read."""
         print(f"understood as: {report['canonical']}")
         if "remark" in report:
@@ -134,7 +140,8 @@ class Solve:
         for i, stage in enumerate(report.get("stages", ())):
             print(f"  {i + 1}. {stage['canonical']}: reached in {stage['reached']:.3f}")
         rate, steps = rate_and_steps(result)
-        print(f"success {rate} over {result.episodes} starts" + (f", {steps} steps" if result.success else ""))
+        counted = "" if result.success == 1 else f" (a failure counts as {limit})"
+        print(f"success {rate} over {result.episodes} starts, {steps} steps{counted}")
         if "violated" in report:
             print(f"violated in {report['violated']:.3f}: what to avoid was entered, or what to keep was lost")
         if self.gif:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from cumulant.commands.inputs import BadInput, Flag, function_named
-from cumulant.commands.output import doing, print_json, print_table
+from cumulant.commands.output import doing, on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
@@ -24,7 +24,8 @@ class Worlds:
 
     def run(self) -> None:
         """Print them."""
-        from cumulant.worlds.shipped import SHIPPED
+        with on_terminal("loading", self.json):
+            from cumulant.worlds.shipped import SHIPPED
 
         rows = [[name, each.about, each.extra or "-"] for name, each in SHIPPED.items()]
         if self.json:
@@ -46,9 +47,11 @@ class Check:
 
     def run(self) -> None:
         """Play at random, and say what is wrong."""
-        from cumulant.worlds.check import check
+        refuse_features(self.world, self.features)
+        with on_terminal("loading", self.json):
+            from cumulant.worlds.check import check
 
-        world = world_named(self.world, self.features)
+            world = world_named(self.world, self.features, whole=False)
         with doing("playing at random", self.json):
             found = check(world)
         if self.json:
@@ -93,28 +96,42 @@ def typed(text: str) -> str:
     return " ".join([f"{_OPTION} {name}", *(f"{_OPTION}.{field} {value}" for field, value in given.items())])
 
 
-def world_named(text: str, features: str = "") -> "World":
+def refuse_features(world: str, features: str) -> None:
+    """Refuse features where nothing would be done with them."""
+    if features and not world.startswith(GYMNASIUM):
+        raise BadInput(f"--features are those of {GYMNASIUM}ID, and any other world has its own: leave them out")
+
+
+def world_named(text: str, features: str = "", whole: bool = True) -> "World":
     """The world that "room", "package.module:World" or "gymnasium:ID" names, with the parameters given for it.
 
-    Code is imported only because the user's own command names it.
+    Code is imported only because the user's own command names it. What lacks something that every world has is refused,
+    unless it need not be `whole`.
     """
+    from cumulant.worlds.check import structure
     from cumulant.worlds.shipped import SHIPPED
 
     name, _, parameters = text.partition(" ")
     given: dict[str, str] = json_text.loads(parameters) if parameters else {}
     try:
         if name in SHIPPED:
-            return _made(name, SHIPPED[name].maker(), given)
-        if name.startswith(GYMNASIUM):
+            world = _made(name, SHIPPED[name].maker(), given)
+            if not given:
+                return world
+        elif name.startswith(GYMNASIUM):
             return _of_gymnasium(name.removeprefix(GYMNASIUM), features, given)
-        if ":" not in name:
+        elif ":" not in name:
             names = ", ".join(SHIPPED)
             raise BadInput(f"there is no world {name!r}: choose from {names}, or give package.module:World")
-        return _made(name, function_named(name, "world"), given)
+        else:
+            world = _made(name, function_named(name, "world"), given)
     except ModuleNotFoundError as error:
         extra = SHIPPED[name].extra if name in SHIPPED else ""
         hint = f": pip install 'cumulant[{extra}]'" if extra else ""
         raise BadInput(f"the world {name!r} needs {error.name}{hint}") from None
+    if whole and (wrong := next(structure(world), None)):
+        raise BadInput(f"{name!r} is no world to play in: {wrong.about}: {wrong.message}")
+    return world
 
 
 def _made(name: str, maker: Callable[..., Any], given: dict[str, str]) -> "World":

@@ -23,9 +23,9 @@ from cumulant.features.coordinates import Inputs, inputs_of, true_features
 from cumulant.freeplay.learning import check_size, learn, start, train
 from cumulant.freeplay.networks import make_network
 from cumulant.freeplay.settings import PRESETS, FreePlay
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.language import parse
 from cumulant.goals.tasks import THIRDS
-from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import plain_gpi
 from cumulant.worlds.host import HostWorld
 from cumulant.worlds.primitives import primitives

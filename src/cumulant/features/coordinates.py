@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # A function of the observation, or a Module. Features that jitter have a `resolution`: how far off they may be.
 Features = Callable[[Shaped[Array, "..."]], Float[Array, " d"]]
 Resolution = float | Float[np.ndarray, " k"]  # how far off features may be: all alike, or each
+_MOST_FEATURES = 1000
 
 
 @runtime_checkable
@@ -99,6 +100,8 @@ def inputs_of(features: Features, world: World) -> Inputs:
     if not one or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(f"features are a vector of numbers [d], but these are {found}")
     if features is not true_features:
+        if not 1 <= found.shape[0] <= _MOST_FEATURES:
+            raise ValueError(f"there may be 1 to {_MOST_FEATURES:,} features, but these are {found.shape[0]:,}")
         return Inputs(found.shape[0])
     number = len(world.feature_names)
     return Inputs(number, found.shape[0] - number, comparable(world))

@@ -77,6 +77,7 @@ def represent(
     if labelled:
         check_labels(_labelled(world, key_label, labelled)[1])  # before hours have been spent
     report({"event": "begun"})
+    report({"event": "busy", "message": f"looking at {2 * settings.pairs:,} frames of random play"})
     pairs = jax.block_until_ready(explore(world, key_explore, settings.pairs))
     autoencoder = _best(world, settings, pairs, key_train, report)
     some = pairs.before[: 16 * _JUDGED]
@@ -135,6 +136,7 @@ def _best(
     """Of several autoencoders, learnt one after the other by the same program, the one that reconstructs best."""
     shapes = eqx.filter_eval_shape(make_autoencoder, world, settings, key)
     static = eqx.filter(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct), inverse=True)
+    report({"event": "busy", "message": "compiling"})
     begun = time.perf_counter()
     first = _started(world, settings, key)
     program = _updated.lower((settings, static, pairs), first).compile()  # type: ignore[attr-defined]

@@ -68,6 +68,7 @@ def play_freely(
         if at_once(world) is not None:  # episodes on the host ended with the process that played them
             arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
         lines = checkpoints.read_metrics(out, int(arrays.update))
+    report({"event": "busy", "message": "compiling"})
     with _rehearsing(rehearsed if _compiles_beside(world) else (), eqx.combine(arrays.network, static.network)):
         advance, compile_seconds = compiled(world, config, features, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds, "update": int(arrays.update)})

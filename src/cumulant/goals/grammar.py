@@ -6,8 +6,9 @@ from typing import Any, cast
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
+from cumulant.goals.errors import LanguageError, span_of
+from cumulant.goals.everyday import related, relation_before
 from cumulant.goals.vocabulary import Vocabulary
-from cumulant.goals.words import LanguageError, span_of
 
 # A subject may be several things ("square and circle left"); a place without one repeats the last ("left or right"),
 # unless it names a feature that only another thing has ("lamp on and temperature warm").
@@ -64,6 +65,8 @@ def _misplaced(error: UnexpectedToken, words: list[Token], phrase: str, vocabula
     expected = error.accepts or error.expected
     ended = error.token.type == "$END"
     before = [word for word in words if ended or span_of(word) < span_of(error.token)]
+    if relation := relation_before(error.token, before, phrase, vocabulary):
+        return related(relation, before, words[len(before) :], phrase, vocabulary)
     if "_CLOSE" in expected:
         hint = "a parenthesis is still open"
     elif "$END" in expected:

@@ -1,14 +1,16 @@
 """Phrase → task or plan: a small English for goals, such as "get the square to the top left, then the circle right"."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from math import lcm
 from operator import or_
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from lark import Token, Tree
 
 from cumulant.goals.clauses import Clauses, TooComplex, packing
+from cumulant.goals.errors import LanguageError, span_of
 from cumulant.goals.feature import Feature, described
 from cumulant.goals.grammar import tree_of
 from cumulant.goals.phrases import THIRDS
@@ -17,15 +19,17 @@ from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.regions import MAX_BINS, Cells, Region, members
 from cumulant.goals.tasks import Task, clash
 from cumulant.goals.vocabulary import PLANNING, Unspeakable, vocabulary_of
-from cumulant.goals.words import LanguageError, span_of, words_of
+from cumulant.goals.words import words_of
 
 SPRITEWORLD = tuple(f"{sprite}_{axis}" for sprite in ("agent", "square", "circle") for axis in "xy")
+_UNKNOWN: Mapping[str, str] = MappingProxyType({})  # colours
 
 
-def parse(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> Task:
+def parse(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD, colours: Mapping[str, str] = _UNKNOWN) -> Task:
     """What the phrase asks of a world with these features, a world's `feature_names`.
 
-    Raises LanguageError, which says what is wrong, where, and what to try.
+    `colours` are those of its things, in hex, where a phrase may name them: "the blue square". Raises LanguageError,
+    which says what is wrong, where, and what to try.
 
     >>> import cumulant
     >>> print(cumulant.parse("get the square to the top left, and the circle not to the right"))
@@ -35,11 +39,13 @@ def parse(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> Task:
     >>> print(cumulant.parse("lamp on, temperature between 20 and 22", (room, lamp)))
     room temperature between 20 °C and 22 °C and lamp on
     """
-    read = _Meaning(phrase, tuple(features))
+    read = _Meaning(phrase, tuple(features), colours)
     return read.task(read.tree)
 
 
-def parse_plan(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> Plan:
+def parse_plan(
+    phrase: str, features: Iterable[str | Feature] = SPRITEWORLD, colours: Mapping[str, str] = _UNKNOWN
+) -> Plan:
     """The plan that the phrase describes; of a plain goal, which `parse` reads too, a plan of one stage.
 
     Stages are told apart by `then`. `without` says what must not be entered on the way to its stage; what `keep` names
@@ -51,7 +57,7 @@ def parse_plan(phrase: str, features: Iterable[str | Feature] = SPRITEWORLD) -> 
     >>> cumulant.parse_plan("square left") == cumulant.Plan.of(cumulant.parse("square left"))
     True
     """
-    read = _Meaning(phrase, tuple(features))
+    read = _Meaning(phrase, tuple(features), colours)
     return read.plan(read.tree)
 
 
@@ -66,10 +72,10 @@ class _Condition(NamedTuple):
 class _Meaning:
     """Turns what was parsed into a task or a plan, from left to right."""
 
-    def __init__(self, phrase: str, features: tuple[str | Feature, ...]):
+    def __init__(self, phrase: str, features: tuple[str | Feature, ...], colours: Mapping[str, str]):
         self.phrase, self.coordinates = phrase, features
         try:
-            self.vocabulary = vocabulary_of(described(features))
+            self.vocabulary = vocabulary_of(described(features), tuple(colours.items()))
         except Unspeakable as error:
             raise LanguageError(str(error)) from None
         words = words_of(phrase, self.vocabulary)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from lark import Token, Tree
 
+from cumulant.goals.errors import LanguageError, span_of
 from cumulant.goals.feature import WORDS, Feature
 from cumulant.goals.regions import FINEST, MAX_BINS, Region, fraction_at, range_of, spoken, value_at
 from cumulant.goals.vocabulary import Vocabulary
-from cumulant.goals.words import LanguageError, span_of
 
 _NUMBER = re.compile(r"([-+−]?)([\d.]+)\s*(.*)", re.DOTALL)
 _LONGEST = 40  # characters of a number

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from cumulant.goals.colours import names_of_colour
+from cumulant.goals.everyday import everyday_words, is_plane
 from cumulant.goals.feature import OTHER_WORDS, WORDS, Feature
 
 LOGIC = {"and": "_AND", "or": "_OR", "not": "_NOT", "(": "_OPEN", ")": "_CLOSE"}
@@ -17,7 +19,7 @@ _SYNONYMS = {"center": "centre", "upper": "top", "lower": "bottom"}
 _LIST = r"\d++(?:\s*+,\s*+\d++)"  # nothing here tries a text twice, so that a long one is read in no time
 _GRID = _LIST + r"*+\s*+/\s*+\d++(?!\w)"
 _NUMBER = r"[-+−]?\d++(?:\.\d++)?{unit}(?!\w|\s*+,\s*+\d)"
-_WORD = rf"{_LIST}++|[^\W\d_]++(?={_GRID})|[(),]|[^\s_(),.;:!?\"-]++"
+_WORD = rf"{_LIST}++|[^\W\d_]++(?={_GRID})|[(),]|[^\s_(),.;:!?\"“”«»-]++"
 
 
 class Unspeakable(ValueError):
@@ -30,10 +32,12 @@ class Vocabulary:
 
     features: tuple[Feature, ...]
     things: dict[str, dict[str, int]]  # thing → its features' names, in small letters → coordinates
-    kinds: dict[str, tuple[str, str]]  # what can be said → THING, NAME or WORD, and which
+    kinds: dict[str, tuple[str, str]]  # what can be said → THING, NAME, WORD or one of EVERYDAY, and which
     words: tuple[dict[str, int], ...]  # of each feature: word → region, from low to high
     pattern: re.Pattern[str]  # of anything that stands in a phrase
     longest: int  # words in a name
+    plane: bool  # whether all things have an x and a y, and nothing else
+    colours: dict[str, tuple[str, ...]]  # of things, if they are known: what each may be called
 
     def with_name(self, name: str) -> list[str]:
         """The things that have a feature of this name."""
@@ -57,8 +61,11 @@ class Vocabulary:
 
 
 @lru_cache(maxsize=64)
-def vocabulary_of(features: tuple[Feature, ...]) -> Vocabulary:
-    """The vocabulary of a world with these features. Unspeakable where a phrase could not name one, or not it alone."""
+def vocabulary_of(features: tuple[Feature, ...], colours: tuple[tuple[str, str], ...] = ()) -> Vocabulary:
+    """The vocabulary of a world with these features. Unspeakable where a phrase could not name one, or not it alone.
+
+    `colours` are those of its things, in hex.
+    """
     if not features:
         raise Unspeakable("no phrase means anything in a world without features")
     pattern = _pattern(features)
@@ -83,9 +90,12 @@ def vocabulary_of(features: tuple[Feature, ...]) -> Vocabulary:
     for said, meant in _SYNONYMS.items():
         if meant in kinds:
             kinds.setdefault(said, kinds[meant])
+    called = {thing: names_of_colour(colour) for thing, colour in colours if thing in things}
+    if plane := is_plane(features):
+        kinds = everyday_words(called) | kinds  # the world's own come first
     words = tuple({word.lower(): b for b, word in enumerate(feature.regions)} for feature in features)
     longest = max(len(said.split("_")) for said in (*kinds, *RESERVED))
-    return Vocabulary(features, things, kinds, words, pattern, longest)
+    return Vocabulary(features, things, kinds, words, pattern, longest, plane, called)
 
 
 def _pattern(features: tuple[Feature, ...]) -> re.Pattern[str]:

@@ -1,7 +1,6 @@
-"""The words of a phrase: which there are, which are filler, where each stands; and what is said of a wrong one."""
+"""The words of a phrase: which there are, which are filler, where each stands; and what is said of an unknown one."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
@@ -10,6 +9,8 @@ from itertools import islice
 from lark import Token
 
 from cumulant.goals.clauses import MAX_CLAUSES
+from cumulant.goals.errors import LanguageError, span_of
+from cumulant.goals.everyday import EVERYDAY, settled
 from cumulant.goals.feature import Feature
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.vocabulary import ELSEWHERE, PLANNING, RESERVED, Vocabulary
@@ -17,39 +18,21 @@ from cumulant.goals.vocabulary import ELSEWHERE, PLANNING, RESERVED, Vocabulary
 MAX_CHARACTERS = 2000  # that a person writes; a canonical phrase may be longer, and is read as well
 MAX_DEPTH = 50
 _LIKENESS = 0.7  # of a misspelt word and the one suggested, at least: a star is no square
-FILLER = frozenset("get move put bring the a to at in into of on towards side corner position region first".split())
+_SHORT = 3  # letters of a word that many others are like: a hand is no "and", and north no "not"
+FILLER = frozenset(
+    "get move put bring the a to at in into of on towards side corner position region first "
+    "is are be should must please let make go i want".split()
+)
+# What people say for what the language says, where it is in this world.
+_INSTEAD = dict(
+    zip(
+        "but while avoid avoiding isn't aren't no except under over up down north south west east high low".split(),
+        "and and without without not not not not below above top bottom top bottom left right top bottom".split(),
+        strict=True,
+    )
+)
 _VALUES = ("WORD", "GRID", "NUMBER", "ANYWHERE")  # with which a condition ends
 _CONTINUES = ("WORD", "GRID", "BOUND", "BETWEEN", "ANYWHERE")  # which may go on with one
-
-
-class LanguageError(ValueError):
-    """A phrase that is no goal. `str` is one clear line; `pointed` adds the phrase with carets under the culprit.
-
-    >>> import cumulant
-    >>> try:
-    ...     cumulant.parse("sqare left")
-    ... except cumulant.LanguageError as error:
-    ...     print(error.pointed)
-    unknown word 'sqare'; did you mean 'square'?
-      sqare left
-      ^^^^^
-    """
-
-    def __init__(self, message: str, phrase: str = "", span: tuple[int, int] | None = None, suggestion: str = ""):
-        """`span` is where in the phrase the culprit stands; `suggestion` is a word that could stand there instead."""
-        super().__init__(message)
-        self.phrase, self.span, self.suggestion = phrase, span, suggestion
-
-    @property
-    def pointed(self) -> str:
-        """The message, and below it the phrase (or the part around the culprit) with carets."""
-        if self.span is None:
-            return str(self)
-        start, end = self.span
-        left = max(0, start - 40)
-        visible = "".join(c if c.isprintable() else " " for c in self.phrase[left : end + 40])
-        carets = max(1, _width(visible[start - left : end - left]))
-        return f"{self}\n  {visible}\n  {' ' * _width(visible[: start - left])}{'^' * carets}"
 
 
 @lru_cache(maxsize=64)
@@ -77,7 +60,7 @@ def words_of(phrase: str, vocabulary: Vocabulary) -> list[Token]:
         last = features[-1]
         example = " ".join(filter(None, [last.of or last.name, last.regions[-1]]))
         raise LanguageError(f"the phrase names no goal: try '{example}'")
-    words = _with_commas_read(words, vocabulary)
+    words = _with_commas_read(settled(words, phrase, vocabulary), vocabulary)
     _refuse_depth(words, phrase)
     return [word for word, following in zip(words, [*words[1:], None], strict=True) if not _idle(word, following)]
 
@@ -163,18 +146,29 @@ def _whole(match: re.Match[str], vocabulary: Vocabulary) -> tuple[str, int]:
 
 
 def _unknown(word: str, phrase: str, span: tuple[int, int], vocabulary: Vocabulary, about: list[int]) -> LanguageError:
-    known = [*vocabulary.kinds, *(said for said in RESERVED if said.isalpha())]
-    elsewhere = word in ELSEWHERE and about
-    close = [] if elsewhere else get_close_matches(word, known, n=1, cutoff=_LIKENESS)
-    longer = [said for said in known if len(word) > 2 and said.startswith(word) and not elsewhere]
-    suggestion = next(iter([*close, *longer]), "").replace("_", " ")
     shown = word if len(word) <= 40 else word[:40] + "…"
-    if elsewhere:
+    suggestion = "" if word == "but" and "anywhere" in phrase.lower() else _suggestion(word, vocabulary)
+    if word in ELSEWHERE and about and not suggestion:
         return LanguageError(f"{shown!r} does not fit: {vocabulary.has(about)}", phrase, span)
     if word[0].isdecimal() and "," in word:
         return LanguageError(f"{shown!r} is no number, as 21.5, and no parts, as 2,3/5", phrase, span)
     hint = f"; did you mean {suggestion!r}?" if suggestion else f": this world has {', '.join(vocabulary.things)}"
     return LanguageError(f"unknown word {shown!r}{hint}", phrase, span, suggestion)
+
+
+def _suggestion(word: str, vocabulary: Vocabulary) -> str:
+    """A word that may have been meant; empty if none makes sense."""
+    own = [said for said, (kind, _) in vocabulary.kinds.items() if kind not in EVERYDAY]
+    known = [*own, *(said for said in RESERVED if said.isalpha() or "_" in said)]
+    instead = _INSTEAD.get(word, "")
+    if word in ELSEWHERE or instead:
+        return instead if instead in known and (vocabulary.plane or instead in RESERVED) else ""
+    close = get_close_matches(word, known, n=1, cutoff=_LIKENESS)
+    longer = [said for said in known if len(word) > 2 and said.startswith(word)]
+    likely = [
+        said for said in [*close, *longer] if len(said) > _SHORT or (said[0] == word[0] and len(word) <= 1 + _SHORT)
+    ]
+    return next(iter(likely), "").replace("_", " ")
 
 
 def _refuse_depth(words: list[Token], phrase: str) -> None:
@@ -185,14 +179,3 @@ def _refuse_depth(words: list[Token], phrase: str) -> None:
         negations = negations + 1 if word.type == "_NOT" else negations if word.type == "_OPEN" else 0
         if parentheses + negations > MAX_DEPTH:
             raise LanguageError(f"the phrase is nested more than {MAX_DEPTH} deep", phrase, span_of(word))
-
-
-def span_of(*words: Token) -> tuple[int, int]:
-    """Where in the phrase words stand, from the first to the last."""
-    return words[0].start_pos or 0, words[-1].end_pos or 0
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal: wide characters take two, combining marks none."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

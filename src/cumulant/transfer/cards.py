@@ -82,7 +82,10 @@ def complete(folder: Path, found: Evaluation | Audited, library: Library) -> Lib
     """Add to a folder what was measured of its library, and write its card anew: the library that knows it."""
     check_completable(folder)
     with locked(folder):
-        weights = storage.read_info(folder).get("sha256")
+        info = storage.read_info(folder)
+        weights = info.get("sha256")
+        if info.get("format", 1) > 1 and weights != storage.checksum(library.network):  # version 0.1 kept another
+            raise Unwritable(f"cannot write on the card of {folder}: it was trained anew while it was measured")
         known = records.read(folder, str(weights), len(library.feature_names))
         complete = replace(library, record=known + found)
         records.write(folder, complete.record)

@@ -26,19 +26,20 @@ class Success(NamedTuple):
     """How often a policy reached the goal, and how soon.
 
     >>> import numpy as np
-    >>> found = summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 100, 4]]))
+    >>> found = summarise(np.array([[True, True, False, True]]), np.array([[3, 5, 20, 4]]), 100)
     >>> found
     Success(0.750 [0.194, 0.994] over 4 episodes, 4.0 steps)
-    >>> found.success, found.mean_steps
-    (0.75, 4.0)
+    >>> found.success, found.mean_steps, found.steps_or_limit
+    (0.75, 4.0, 28.0)
     """
 
     success: float
     ci95: tuple[float, float]
-    mean_steps: float | None  # over the successful episodes
+    mean_steps: float | None  # over the successful episodes: of a player that mostly fails, its luckiest
     tasks: int
     episodes: int  # in all
     violated: float | None = None  # of plans: how often what is to be avoided was entered, or what is to be kept lost
+    steps_or_limit: float | None = None  # over all, a failure counting as the whole time limit: this ranks players
 
     def __repr__(self) -> str:
         low, high = self.ci95
@@ -74,7 +75,8 @@ def evaluate(
         played = endings(world, make_policy, tables, tables if guides is None else guides, keys)
         success, steps, violated = jax.device_get(played)
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
-    parts = [success, steps, violated] if isinstance(tables, PlanTable) else [success, steps]
+    limits = np.array([world.max_steps * (len(task.stages) if isinstance(task, Plan) else 1) for task in everything])
+    parts = [success, steps, limits] + ([violated] if isinstance(tables, PlanTable) else [])
     groups = zip(*(np.split(part, ends) for part in parts), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}
 
@@ -97,9 +99,11 @@ def evaluate_references(
 def summarise(
     success: Bool[np.ndarray, "tasks episodes"],
     steps: Int[np.ndarray, "tasks episodes"],
+    limits: int | Int[np.ndarray, " tasks"],
     violated: Bool[np.ndarray, "tasks episodes"] | None = None,
 ) -> Success:
-    """The success rate with its exact (Clopper-Pearson) 95 % interval."""
+    """The success rate with its exact (Clopper-Pearson) 95 % interval; `limits` are the steps that a task allows."""
+    whole = np.broadcast_to(np.reshape(limits, (-1, 1)), steps.shape)
     return Success(
         success=float(success.mean()),
         ci95=interval(int(success.sum()), success.size),
@@ -107,6 +111,7 @@ def summarise(
         tasks=len(success),
         episodes=success.size,
         violated=None if violated is None else float(violated.mean()),
+        steps_or_limit=float(np.where(success, steps, whole).mean()),
     )
 
 
@@ -126,6 +131,7 @@ def pool(results: Sequence[Success]) -> Success:
     episodes = sum(result.episodes for result in results)
     solved = [round(result.success * result.episodes) for result in results]
     steps = sum((result.mean_steps or 0) * n for result, n in zip(results, solved, strict=True))
+    taken = [result.steps_or_limit * result.episodes for result in results if result.steps_or_limit is not None]
     violations = [result.violated * result.episodes for result in results if result.violated is not None]
     return Success(
         success=sum(solved) / episodes,
@@ -134,4 +140,5 @@ def pool(results: Sequence[Success]) -> Success:
         tasks=results[0].tasks,
         episodes=episodes,
         violated=sum(violations) / episodes if violations else None,
+        steps_or_limit=sum(taken) / episodes if len(taken) == len(results) else None,
     )

@@ -40,7 +40,7 @@ from cumulant.transfer.records import Record
 from cumulant.transfer.reward_models import Belief
 from cumulant.worlds.episodes import Policy, Reward, reward_of
 from cumulant.worlds.films import Film, watch
-from cumulant.worlds.protocol import World
+from cumulant.worlds.protocol import World, colours_of
 from cumulant.worlds.seen import Seen
 
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
@@ -180,7 +180,11 @@ class Library:
 
     def plan(self, goal: str | Task | Plan) -> Plan:
         """The plan that a phrase means in this library's world; of a plain goal, a plan of one stage."""
-        return parse_plan(goal, self.world.feature_names) if isinstance(goal, str) else Plan.of(goal)
+        return (
+            parse_plan(goal, self.world.feature_names, colours_of(self.world))
+            if isinstance(goal, str)
+            else Plan.of(goal)
+        )
 
     def goal(self, goal: str | Task | Plan) -> Task | Plan:
         """What a phrase asks for in this library's world: a task, or a plan where there is more to it."""
@@ -198,7 +202,7 @@ class Library:
 
     def task(self, goal: str | Task) -> Task:
         """The task that a phrase means in this library's world."""
-        return goal if isinstance(goal, Task) else parse(goal, self.world.feature_names)
+        return goal if isinstance(goal, Task) else parse(goal, self.world.feature_names, colours_of(self.world))
 
     def policy(self, goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"], committed: bool = True) -> Policy:
         """The policy for a phrase, a task, a plan, or weights: zero-shot. Compiled, for loops in plain Python too.

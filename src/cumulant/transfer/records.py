@@ -194,8 +194,9 @@ def _success(stored: dict[str, Any] | None) -> Success | None:
         raise OutOfBounds(f"success over {found.episodes!r} episodes of {found.tasks!r} tasks")
     if not (all(0 <= _number(share) <= 1 for share in shares) and low <= found.success <= high):
         raise OutOfBounds(f"a success rate of {found.success!r} between {low} and {high}")
-    if found.mean_steps is not None and not 0 <= _number(found.mean_steps) <= _COUNT:
-        raise OutOfBounds(f"{found.mean_steps!r} steps")
+    for steps in (found.mean_steps, found.steps_or_limit):
+        if steps is not None and not 0 <= _number(steps) <= _COUNT:
+            raise OutOfBounds(f"{steps!r} steps")
     return found
 
 

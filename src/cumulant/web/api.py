@@ -9,11 +9,11 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel
 
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import Feature, described
 from cumulant.goals.phrases import say
 from cumulant.goals.regions import Region
 from cumulant.goals.tasks import Task
-from cumulant.goals.words import LanguageError
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.reward_models import MODELS
 from cumulant.web import grids, schemas

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import Feature, described
 from cumulant.goals.language import parse_plan
 from cumulant.goals.phrases import say
 from cumulant.goals.regions import Region, bounds
-from cumulant.goals.words import LanguageError
 
 _OF_SPRITES = (
     "square top left and circle right",

@@ -13,13 +13,13 @@ from jaxtyping import Bool, Float, Int, PyTree, Shaped, UInt, UInt8
 
 from cumulant.features.coordinates import resolution_of
 from cumulant.goals.clauses import MAX_CLAUSES
+from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import described
 from cumulant.goals.plans import Plan, Stage
 from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import Task
 from cumulant.goals.vocabulary import Unspeakable, vocabulary_of
 from cumulant.goals.weights import padded
-from cumulant.goals.words import LanguageError
 from cumulant.transfer.audit import PsiAt
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
@@ -31,7 +31,7 @@ from cumulant.web.grids import on_any_grid
 from cumulant.web.runs import Course, Played
 from cumulant.worlds.episodes import PolicyMaker, random_policy
 from cumulant.worlds.films import Film, gif
-from cumulant.worlds.markings import marked
+from cumulant.worlds.markings import marked, ticked
 from cumulant.worlds.protocol import Arena, World, apart, at_once
 from cumulant.worlds.shipped import oracle_of
 
@@ -321,9 +321,12 @@ class Player:
         """An episode as a GIF, of as many frames as an episode of a plain goal may have states."""
         frames = self.frames(episode, self.world.max_steps + 1)
         pictures, shown = frames.pictures, slice(frames.first, None, frames.every)
+        done: list[list[tuple[str, bool]]] = []
         if self.arena:
-            pictures = marked(self.arena, pictures, np.asarray(episode.positions), plan, shown)
-        return gif([Film(caption, pictures, episode.success, frames.every, frames.first)])
+            places = np.asarray(episode.positions)
+            pictures = marked(self.arena, pictures, places, plan, shown)
+            done = ticked(plan, places)[shown]
+        return gif([Film(caption, pictures, episode.success, frames.every, frames.first, done=done)])
 
     def guides(self, method: Method, aim: Aim) -> Guides:
         """What a player goes by, stage by stage. ValueError where there is no oracle, or a goal is too fine for it."""

@@ -53,7 +53,7 @@ def check(world: Any) -> list[Finding]:
     >>> cumulant.check(cumulant.Spriteworld())
     []
     """
-    errors = list(_structure(world))
+    errors = list(structure(world))
     if errors:
         return errors
     try:
@@ -71,9 +71,13 @@ def check(world: Any) -> list[Finding]:
     return [*found, *_loudness(walks), *_actions(world)]
 
 
-def _structure(world: Any) -> Iterator[Finding]:
-    """Whether it has what worlds have, and whether its functions fit together."""
-    missing = [name for name in _MEMBERS if not hasattr(world, name)]
+def structure(world: Any) -> Iterator[Finding]:
+    """Whether it has what worlds have, and whether its functions fit together: errors, found without playing."""
+    try:
+        missing = [name for name in _MEMBERS if not hasattr(world, name)]
+    except Exception as error:  # whatever somebody's own world does
+        yield Finding("error", "world", f"it fails: {_first_line(error)}")
+        return
     if missing:
         yield Finding("error", missing[0], f"a world has `{missing[0]}`, and {type(world).__name__} has none")
         return

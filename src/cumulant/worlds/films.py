@@ -20,13 +20,14 @@ from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import check_writable, write_whole
 from cumulant.worlds.episodes import Play, PolicyMaker, attempt, episode_keys, over_episodes
-from cumulant.worlds.markings import marked
+from cumulant.worlds.markings import marked, ticked
 from cumulant.worlds.protocol import Arena, World, check_drawable, render
 
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
+WORTHWHILE = 20  # steps of an episode that is worth watching, and at most twice as many
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
 _LINE = 46  # characters beside each other above a film
-_WORTH_WATCHING = 10  # steps
+_TICK, _LINE_HEIGHT, _TICKED = 15, 18, ImageFont.load_default(12)  # of what is ticked off above a film
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class Film:
     every: int = 1  # steps from one frame to the next
     first: int = 0  # step of the first frame
     seed: int | None = None  # of the episode, where it has one of its own
+    done: Sequence[Sequence[tuple[str, bool]]] = ()  # of each frame, what there is to do, and whether it is done
 
     @property
     def steps(self) -> int:
@@ -114,7 +116,7 @@ def watch(
     check_drawable(world)
     tables = jnp.zeros((1, 1, len(world.feature_names), 3), bool) if goal is None else tables_of([goal])
     played = _attempts(world, make_policy, (tables, guides), episode_keys(seed, _STARTS)[None])
-    film = film_of(world, caption, jax.tree.map(lambda leaf: leaf[0], played), goal, _WORTH_WATCHING, seed)
+    film = film_of(world, caption, jax.tree.map(lambda leaf: leaf[0], played), goal, WORTHWHILE, seed)
     if goal is not None:
         return film
     moving = np.flatnonzero((film.frames != film.frames[-1]).any(axis=(1, 2, 3)))
@@ -129,20 +131,23 @@ def film_of(
     least: int = 1,
     seed: int | None = None,
 ) -> Film:
-    """The first of several episodes (a leading axis) that takes `least` steps, or else the longest.
+    """The first of several episodes (a leading axis) that takes `least` steps, and not twice as many; or the longest.
 
-    Where the world can show it, the goal is marked. `seed` is that of the first, if they are those of `episode_keys`.
+    Where the world can show it, the goal is marked, and what is done of it is ticked off. `seed` is that of the first,
+    if they are those of `episode_keys`.
     """
-    chosen = int(np.argmax(np.minimum(episodes.steps, least)))
+    steps = np.asarray(episodes.steps)
+    fitting = (steps >= least) & (steps <= 2 * least) & np.asarray(episodes.success)
+    chosen = int(np.argmax(fitting if least > 1 and fitting.any() else np.minimum(steps, least)))
     shown = int(episodes.steps[chosen]) + 1
     states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
     moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
-    frames = np.stack([_drawn(world, state) for state in moments])
+    frames, done = np.stack([_drawn(world, state) for state in moments]), []
     if isinstance(world, Arena):
         places = np.asarray(jax.vmap(world.features)(jax.tree.map(lambda leaf: leaf[:shown], states)))
-        frames = marked(world, frames, places, goal)
+        frames, done = marked(world, frames, places, goal), [] if goal is None else ticked(goal, places)
     own = None if seed is None else seed + chosen
-    return Film(caption, frames, bool(episodes.success[chosen]), seed=own)
+    return Film(caption, frames, bool(episodes.success[chosen]), seed=own, done=done)
 
 
 @eqx.filter_jit
@@ -175,7 +180,7 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
     """One row a film, with moments at equal distances from start to end."""
     rows = []
     for film in films:
-        small = replace(film, frames=film.frames[:, ::2, ::2])
+        small = replace(film, frames=np.stack([np.asarray(Image.fromarray(each).reduce(2)) for each in film.frames]))
         moments = np.linspace(0, len(film.frames) - 1, columns).round().astype(int)
         shown = [small, *[replace(small, caption="")] * (columns - 1)]
         rows.append(_row([(part, int(t)) for part, t in zip(shown, moments, strict=True)]))
@@ -190,15 +195,40 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
 def _row(panels: Sequence[tuple[Film, int]]) -> Image.Image:
     """Moments of films beside each other, each with its caption above and its step below."""
     size = panels[0][0].frames.shape[1]
-    picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), size + 2 * _CAPTION), _PAPER)
+    told = [_laid_out(film.done[t], size) if film.done else [] for film, t in panels]
+    top = _CAPTION + _LINE_HEIGHT * max((line + 1 for each in told for _, _, _, line in each), default=0)
+    picture = Image.new("RGB", (_MARGIN + len(panels) * (size + _MARGIN), top + size + _CAPTION), _PAPER)
     draw = ImageDraw.Draw(picture)
     for i, (film, t) in enumerate(panels):
-        x, y = _MARGIN + i * (size + _MARGIN), _CAPTION
-        draw.text((x, y // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
+        x, y = _MARGIN + i * (size + _MARGIN), top
+        draw.text((x, _CAPTION // 2), film.caption, _INK, ImageFont.load_default(14), anchor="lm")
+        for words, done, across, line in told[i]:
+            _tick(draw, (x + across, _CAPTION + _LINE_HEIGHT * line), words, done)
         picture.paste(Image.fromarray(film.frames[t]), (x, y))
         note, colour = f"step {film.step_of(t)}", _QUIET
         if t == len(film.frames) - 1 and film.success is not None:
             verdict, colour = ("solved", _GOOD) if film.success else ("not solved", _BAD)
             note = f"{note}: {verdict}"
-        draw.text((x, y + size + y // 2), note, colour, ImageFont.load_default(13), anchor="lm")
+        draw.text((x, y + size + _CAPTION // 2), note, colour, ImageFont.load_default(13), anchor="lm")
     return picture
+
+
+def _laid_out(parts: Sequence[tuple[str, bool]], width: int) -> list[tuple[str, bool, int, int]]:
+    """What is ticked off, beside each other as far as there is room: words, done, how far across, in which line."""
+    laid, across, line = [], 0, 0
+    for words, done in parts:
+        needed = _TICK + int(_TICKED.getlength(words)) + _MARGIN
+        if across and across + needed - _MARGIN > width:
+            across, line = 0, line + 1
+        laid.append((words, done, across, line))
+        across += needed
+    return laid
+
+
+def _tick(draw: ImageDraw.ImageDraw, place: tuple[int, int], words: str, done: bool) -> None:
+    """A box, ticked if something is done, and what it is."""
+    x, y = place
+    draw.rectangle((x, y + 2, x + 10, y + 12), _GOOD if done else _PAPER, _GOOD if done else _QUIET)
+    if done:
+        draw.line([(x + 2, y + 7), (x + 4, y + 10), (x + 8, y + 4)], _PAPER, 2)
+    draw.text((x + _TICK, y + 7), words, _GOOD if done else _QUIET, _TICKED, anchor="lm")

@@ -47,7 +47,7 @@ class _Scene:
 
 def _pursuing(task: str | Task | Plan | None, world: Spriteworld) -> tuple[World, Goal]:
     """The world and the goal for a task or a plan; for a plan, a world whose states know how far it has come."""
-    asked = parse_plan(task, world.feature_names) if isinstance(task, str) else task
+    asked = parse_plan(task, world.feature_names, world.colours) if isinstance(task, str) else task
     if isinstance(asked, Plan):
         if asked.task is None:
             pursuing = Pursuing(world, plan_course(world, asked.table()))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 from PIL import ImageColor
 
+from cumulant.goals.clauses import Clause
 from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import Task
 from cumulant.worlds.protocol import Arena
@@ -60,6 +61,42 @@ def zones_of(task: Task) -> list[Bool[np.ndarray, "m m"] | None]:
     wanted = pairs[:, :, 0, :, None] & pairs[:, :, 1, None, :]  # [clauses, sprites, x, y]
     bound = ~wanted.all(axis=(2, 3), keepdims=True)
     return [zone if zone.any() else None for zone in (wanted & bound).any(axis=0)]
+
+
+def ticked(goal: Task | Plan, places: Float[np.ndarray, "t k"]) -> list[list[tuple[str, bool]]]:
+    """What there is to do, in words, and whether it is done at each moment: a plan's stages, or a goal's conditions.
+
+    Of alternatives, those that the episode fulfils, or comes nearest to.
+
+    >>> import cumulant, numpy as np
+    >>> ticked(cumulant.parse("square left and circle top"), np.array([[0.5, 0.5, 0.1, 0.5, 0.9, 0.5]]))
+    [[('square left', True), ('circle top', False)]]
+    """
+    plan = Plan.of(goal)
+    if len(plan.stages) > 1:
+        words, last = [str(stage.reach) for stage in plan.stages], len(plan.stages) - 1
+        stages = stages_of(plan, places)
+        ended = [stage == last and _holds(plan.goals[-1], place) for stage, place in zip(stages, places, strict=True)]
+        return [
+            [(said, i < stage or end) for i, said in enumerate(words)] for stage, end in zip(stages, ended, strict=True)
+        ]
+    ways = [_conditions(plan.goals[0], clause) for clause in plan.goals[0].clauses]
+    nearest = max(ways, key=lambda way: sum(_holds(condition, places[-1]) for condition in way) / max(1, len(way)))
+    return [[(str(condition), _holds(condition, place)) for condition in nearest] for place in places]
+
+
+def _conditions(task: Task, clause: Clause) -> list[Task]:
+    """What a clause asks of each thing."""
+    everything, features = (1 << task.bins) - 1, task.features
+    things = dict.fromkeys(each.of for each, mask in zip(features, clause, strict=True) if mask != everything)
+    return [
+        Task(
+            task.coordinates,
+            (tuple(m if each.of == thing else everything for each, m in zip(features, clause, strict=True)),),
+            task.bins,
+        ).coarsest()
+        for thing in things
+    ]
 
 
 def _holds(task: Task, place: Float[np.ndarray, " k"]) -> bool:

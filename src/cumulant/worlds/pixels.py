@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jaxtyping import Array, UInt8
 
-from cumulant.worlds.renderer import LOOKS, Look, draw
+from cumulant.worlds.renderer import LOOKS, Look, colours, draw
 from cumulant.worlds.spriteworld import Spriteworld, State
 
 _LEAST_SIZE, _GREATEST_SIZE = 8, 1024
@@ -40,6 +40,11 @@ class PixelSpriteworld(Spriteworld):
     def render(self, state: State, size: int = 64, look: Look | None = None) -> UInt8[Array, "size size 3"]:
         """The state as an RGB frame in the world's own look: [size, size, 3]."""
         return draw(self, state, size, look or LOOKS[self.look](self, size))
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """Of every sprite, in hex, as the world's own look has it."""
+        return dict(zip(self.sprites, colours(LOOKS[self.look](self)), strict=True))
 
     @property
     def fully_observed(self) -> Spriteworld:

@@ -1,6 +1,6 @@
 """What every world offers, and how copies of one run side by side: the only view of a world that learning has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -219,6 +219,11 @@ def step_unless(world: World, over: Bool[Array, ""], state: PyTree, action: Int[
 def at_once(world: World) -> int | None:
     """How many episodes of a world can go on at once, if there is a limit but memory: it is one on the host."""
     return getattr(world, "at_once", None)
+
+
+def colours_of(world: World) -> Mapping[str, str]:
+    """The colours of a world's things, in hex, by which phrases may speak of them; none, if it does not say."""
+    return getattr(world, "colours", {})
 
 
 def apart(world: World) -> World:

@@ -105,12 +105,16 @@ def draw(world: Sprites, state: Places, size: int = 64, look: Look | None = None
     return jnp.round(255 * frame).astype(jnp.uint8)
 
 
+def colours(look: Look) -> list[str]:
+    """The agent's colour and the objects', in hex."""
+    return [_hex(look.agent), *(_hex(colour) for colour in look.objects)]
+
+
 def drawing(world: Sprites) -> Drawing:
     """The plain look in a page's terms."""
     look = default_look(world)
-    colours = [_hex(look.agent), *(_hex(colour) for colour in look.objects)]
     outlines = [[], *([list(corner) for corner in outline(name)] for name in world.objects)]
-    return Drawing(colours, outlines, AGENT_RADIUS, _hex(look.background))
+    return Drawing(colours(look), outlines, AGENT_RADIUS, _hex(look.background))
 
 
 def _hex(colour: Float[Array | np.ndarray, "3"]) -> str:

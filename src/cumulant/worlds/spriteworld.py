@@ -122,6 +122,11 @@ class Spriteworld:
         return drawing(self)
 
     @property
+    def colours(self) -> dict[str, str]:
+        """Of every sprite, in hex."""
+        return dict(zip(self.sprites, self.drawing.colours, strict=True))
+
+    @property
     def fully_observed(self) -> "Spriteworld":
         """The same world showing its coordinates, which the oracle reads."""
         return self
