@@ -156,8 +156,8 @@ function changed({ t, last, ended, playing }) {
 function following(mind, t) {
   if (!mind && steps) return ["You are playing: it watches."];
   if (!mind) return [player.last ? "At rest. Skills are worth what they were at its last step." : "At rest."];
-  const { mark, name } = described(world, world.features[mind.feature]);
-  const skill = element("strong", {}, mark, `${name} to ${world.bin_names[mind.feature][mind.bin]}`);
+  const { mark, name, arrow } = described(world, world.features[mind.feature]);
+  const skill = element("strong", {}, mark, `${`${name} ${arrow}`.trim()} to ${world.bin_names[mind.feature][mind.bin]}`);
   return ["Follows the skill ", skill, element("span", { className: "action" }, world.actions[episode.actions[t]])];
 }
 

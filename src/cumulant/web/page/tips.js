@@ -15,19 +15,19 @@ const MARGIN = 8; // pixels
 export function tips() {
   const tips = Object.fromEntries(Object.entries(MEANINGS).map(([letter, meaning]) => [letter, tip(letter, ...meaning)]));
   document.body.append(...Object.values(tips));
-  let open = null;
+  let open = null; // { tip, owner }
   let leaving = 0;
 
   const hide = () => {
     clearTimeout(leaving);
-    if (open) open.hidden = true;
+    if (open) open.tip.hidden = true;
     open = null;
   };
   const show = (tip, owner) => {
     hide();
-    open = tip;
+    open = { tip, owner };
     tip.hidden = false;
-    place(tip, owner.getBoundingClientRect());
+    place(open);
   };
   const leave = () => {
     leaving = setTimeout(hide, LINGER);
@@ -47,7 +47,7 @@ export function tips() {
     if (owner.matches(".term")) owner.addEventListener("click", () => show(tip, owner)); // a finger's way
   }
   addEventListener("keydown", ({ key }) => key === "Escape" && hide());
-  addEventListener("scroll", hide, { passive: true });
+  addEventListener("scroll", () => open && place(open), { passive: true }); // having the focus may have scrolled there
   addEventListener("pointerdown", ({ target }) => target.closest(".term, .tip") || hide());
 }
 
@@ -57,10 +57,11 @@ function tip(letter, name, meaning) {
 }
 
 /** Under its owner, or above where there is no room; never beyond the window's sides. */
-function place(tip, owner) {
+function place({ tip, owner }) {
+  const beside = owner.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = tip;
-  const below = owner.bottom + MARGIN;
-  const left = owner.left + (owner.width - width) / 2;
+  const below = beside.bottom + MARGIN;
+  const left = beside.left + (beside.width - width) / 2;
   tip.style.left = `${Math.max(MARGIN, Math.min(left, document.documentElement.clientWidth - width - MARGIN))}px`;
-  tip.style.top = `${below + height <= innerHeight ? below : owner.top - height - MARGIN}px`;
+  tip.style.top = `${below + height <= innerHeight ? below : beside.top - height - MARGIN}px`;
 }
