@@ -1,15 +1,26 @@
 """A real browser, without a window, for the tests of the page."""
 
 import contextlib
+import os
 import re
 import shutil
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NEEDED = pytest.mark.skipif(not CHROMIUM, reason="NO BROWSER TESTS: there is no Chromium on this machine")
 expect.set_options(timeout=60_000)  # whatever comes first is compiled first
+TABS = ("In its mind", "Compare", "Teach by reward", "Inside Ψ")
+
+# What can be worked, as [name, left, top, right, bottom], one for each line that it takes.
+_CONTROLS = """within => [...document.querySelectorAll(within)]
+    .filter((one) => one.checkVisibility() && one.matches("button, input, select, a, canvas[tabindex]"))
+    .flatMap((one) => [...one.getClientRects()].map((box) => {
+        const name = one.id || `${one.tagName} ${one.textContent.trim()}`;
+        return [name, box.left, box.top, box.right, box.bottom];
+    }))"""
 
 
 @contextlib.contextmanager
@@ -50,3 +61,35 @@ def solved(page):
 
 def faster(page):
     page.locator("#speed").fill("30")
+
+
+def below_the_fold(page):
+    """What lies outside the window of all that one needs: the goal's field, the world and what plays it, the tabs."""
+    needed = page.evaluate(_CONTROLS, "#goal .ask *, .stage *, [role=tab]")
+    assert len(needed) > 10
+    size = page.viewport_size
+    return [box for box in needed if min(box[1:]) < 0 or box[3] > size["width"] or box[4] > size["height"]]
+
+
+def overlapping(page):
+    """Pairs of what can be worked that lie over each other, by more than a pixel."""
+    boxes = page.evaluate(_CONTROLS, "body *")
+    assert len(boxes) > 15
+    pairs = [(one, other) for i, one in enumerate(boxes) for other in boxes[:i]]
+    return [pair for pair in pairs if all(_shared(*pair, axis) > 1 for axis in (1, 2))]
+
+
+def _shared(one, other, axis):
+    return min(one[axis + 2], other[axis + 2]) - max(one[axis], other[axis])
+
+
+def grave(page):
+    """What stands in the way of people with screen readers, keyboards, or eyes that need contrast."""
+    found = Axe().run(page).response["violations"]
+    return [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")]
+
+
+def pictured(page, name):
+    """A picture of the page, for whoever asks for some."""
+    if folder := os.environ.get("CUMULANT_SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)

@@ -63,6 +63,7 @@ def world_of(player: Player) -> schemas.World:
         agent_radius=look.agent_radius if look else 0,
         background=look.background if look else "",
         max_steps=library.world.max_steps,
+        free_steps=library.config.env_steps,
     )
 
 

@@ -204,7 +204,7 @@ class World(Message):
     sprites: list[Sprite]
     bars: list[Bar]
     draws: bool
-    methods: list[Method]  # who can play
+    methods: list[Method]  # who can play: the agent; the paper's, which chooses anew at every step; an expert; chance
     examples: list[str]  # of goals
     features: list[str]  # those of the library: "square_x", or "latent 3" where nobody knows what it is
     bin_names: list[list[str]]  # [d, m]
@@ -214,6 +214,7 @@ class World(Message):
     agent_radius: float
     background: str
     max_steps: int
+    free_steps: int  # of free play, in which the skills were learnt
 
 
 class Problem(Message):

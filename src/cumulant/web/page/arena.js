@@ -1,6 +1,7 @@
 // Draws states as the Python renderer does, and finds the sprite under a point. The arena is [0, 1]², y upwards.
 
 const HATCH = 0.035; // from one line to the next
+const CENTRE = [[1 / 65, "#20242e"], [1 / 110, "#fff"]]; // radius, colour
 const EYE = [[1, "background"], [0.72, "agent"], [0.3, "background"]]; // share of the radius, colour
 
 /** Fit a canvas's pixels to its size on the screen; returns its side in pixels. */
@@ -82,11 +83,15 @@ function cellsOf(sprite, clause, bins) {
 }
 
 function drawObject(pen, sprite, extent, x, y) {
-  if (!sprite.outline.length) return disc(pen, x, y, extent, sprite.colour);
-  pen.beginPath();
-  sprite.outline.forEach(([cx, cy]) => pen.lineTo(x + extent * cx, y + extent * cy));
-  pen.fillStyle = sprite.colour;
-  pen.fill();
+  if (sprite.outline.length) {
+    pen.beginPath();
+    sprite.outline.forEach(([cx, cy]) => pen.lineTo(x + extent * cx, y + extent * cy));
+    pen.fillStyle = sprite.colour;
+    pen.fill();
+  } else {
+    disc(pen, x, y, extent, sprite.colour);
+  }
+  CENTRE.forEach(([radius, colour]) => disc(pen, x, y, radius, colour)); // it alone counts
 }
 
 function disc(pen, x, y, radius, colour) {

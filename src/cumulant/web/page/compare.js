@@ -5,11 +5,12 @@ import { element } from "./mind.js";
 import { Player } from "./player.js";
 import { smallView } from "./view.js";
 
+// What to call each player, what the paper's readers call it, and what it does.
 const METHODS = {
-  committed: "Committed GPI",
-  plain: "Plain GPI",
-  oracle: "Oracle",
-  random: "Random",
+  committed: ["The agent", "Committed GPI", "Stays with a skill until its part of the goal is reached, then takes the next."],
+  plain: ["The paper's agent", "Plain GPI", "Takes the best action of the best skill, and chooses anew at every step."],
+  oracle: ["The expert", "Oracle", "Written by hand for this world, and told where everything is."],
+  random: ["Pure chance", "Random", "Takes any action at all: what luck alone achieves."],
 };
 const EPISODES = 200;
 
@@ -103,11 +104,12 @@ export class Compare {
 }
 
 function panel(world, method) {
-  const view = smallView(world, `${METHODS[method]} playing`);
+  const [name, technical, what] = METHODS[method];
+  const view = smallView(world, `${technical} playing`);
   const verdict = element("span", {}, "");
   const note = element("span", { className: "note" }, "not played yet");
-  const bar = element("meter", { min: 0, max: 1, value: 0, ariaLabel: `Success of ${METHODS[method]}` });
-  const name = element("strong", {}, METHODS[method]);
-  const caption = element("figcaption", {}, name, verdict, bar, note);
+  const bar = element("meter", { min: 0, max: 1, value: 0, ariaLabel: `Success of ${technical}` });
+  const names = element("span", { className: "names" }, element("strong", {}, name), element("span", { className: "technical" }, technical));
+  const caption = element("figcaption", {}, names, element("span", { className: "what" }, what), verdict, bar, note);
   return { view, verdict, note, bar, figure: element("figure", {}, view.element, caption) };
 }

@@ -5,6 +5,7 @@ import { Bars, regionOf, told } from "./bars.js";
 import { Compare } from "./compare.js";
 import { Film } from "./film.js";
 import { dragging, playing } from "./hands.js";
+import { How } from "./how.js";
 import * as link from "./link.js";
 import { described, element, Grid, showClauses } from "./mind.js";
 import { Player } from "./player.js";
@@ -13,6 +14,7 @@ import { PsiView } from "./psi.js";
 import { showStages } from "./stages.js";
 import { tabs } from "./tabs.js";
 import { Bands, Painting, Teach } from "./teach.js";
+import { tips } from "./tips.js";
 import { arenaView, barsView } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
@@ -30,7 +32,8 @@ let steps = 0; // a person's own, since taking over
 let latest = 0; // a newer question makes older answers void
 
 const whose = sprites ? "sprite" : "feature";
-const grid = new Grid($("grid"), world, `Every policy: whether its ${whose} is there, whether it is wanted, its value`);
+const grid = new Grid($("grid"), world, `Every skill: whether its ${whose} is there, whether it is wanted, its value`);
+const how = new How(world, $("how-steps"));
 const view = sprites ? arenaView(world, $("arena")) : barsView(world, new Bars(world, world.draws ? "beside" : ""));
 const film = !sprites && world.draws ? new Film($("arena")) : null;
 if (!sprites) $("bars").append(view.element);
@@ -129,7 +132,7 @@ function pursued(mind, t) {
 }
 
 function changed({ t, last, ended, playing }) {
-  const mind = thought(t);
+  const mind = thought(t); // at the end, what it thought last
   const now = ended ? null : mind;
   $("time").max = last;
   $("time").value = t;
@@ -141,7 +144,9 @@ function changed({ t, last, ended, playing }) {
   showStages($("stages"), goal.stages, episode.stages[t], ended ? episode.violation : "");
   $("goal-title").textContent = goal.stages.length > 1 ? `The goal of stage ${stageAt(t) + 1}` : "The goal";
   showClauses($("clauses"), world, stage.clauses, episode.met[t], pursued(now, t));
-  grid.show({ bins: episode.bins[t], weights: weights[mind?.clause ?? 0], thought: now });
+  const shown = { bins: episode.bins[t], weights: weights[mind?.clause ?? 0], thought: now, numbers: mind?.values };
+  grid.show(shown);
+  how.show(shown);
   $("following").replaceChildren(...following(now, t));
   verdict(ended);
   $("arena").ariaLabel = `World: ${whereabouts(t).join(", ")}`;
@@ -149,10 +154,11 @@ function changed({ t, last, ended, playing }) {
 }
 
 function following(mind, t) {
-  if (!mind) return [steps ? "You are playing: it watches." : "At rest."];
-  const { mark, name } = described(world, world.features[mind.feature]);
-  const policy = element("strong", {}, mark, `${name} to ${world.bin_names[mind.feature][mind.bin]}`);
-  return ["Follows the policy ", policy, element("span", { className: "action" }, world.actions[episode.actions[t]])];
+  if (!mind && steps) return ["You are playing: it watches."];
+  if (!mind) return [player.last ? "At rest. Skills are worth what they were at its last step." : "At rest."];
+  const { mark, name, arrow } = described(world, world.features[mind.feature]);
+  const skill = element("strong", {}, mark, `${`${name} ${arrow}`.trim()} to ${world.bin_names[mind.feature][mind.bin]}`);
+  return ["Follows the skill ", skill, element("span", { className: "action" }, world.actions[episode.actions[t]])];
 }
 
 function verdict(ended) {
@@ -202,7 +208,7 @@ async function learn() {
     Object.assign(asked, { seed: random(), start: null });
     player.seek(0); // so that the new start, not this state, is where it acts from
     await ask(teach.phrase, weights);
-    $("lesson").textContent += ". Acting on it above.";
+    $("lesson").textContent += ". Acting on it now.";
   } catch (error) {
     $("lesson").textContent = error.message;
   }
@@ -250,6 +256,7 @@ if (sprites) {
 }
 new ResizeObserver(() => episode && show(player.positions, player.t)).observe($("arena"));
 
+tips();
 onNews((news) => problem($("problem"), news)); // until an answer comes
 asked.phrase ||= world.examples[0];
 $("phrase").value = asked.phrase;

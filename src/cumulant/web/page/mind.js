@@ -1,4 +1,4 @@
-// What the agent has in mind: the followed policy, the goal's clauses, and the d × m grid of φ, w and Q.
+// What the agent has in mind: the followed skill, the goal's clauses, and the d × m grid of φ, w and Q.
 
 /** A feature such as "square_x": its sprite's mark, if it is a sprite's, its name, and an arrow along its axis. */
 export function described(world, feature) {

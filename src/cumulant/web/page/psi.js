@@ -1,4 +1,4 @@
-// Heat maps of Ψ for one state and action: as learnt, by the Lemma, and as it comes out when every policy is played.
+// Heat maps of Ψ for one state and action: as learnt, by the Lemma, and as it comes out when every skill is played.
 
 import { call } from "./api.js";
 import { described, element } from "./mind.js";
@@ -79,7 +79,7 @@ export class PsiView {
   tell(row, column) {
     const values = Object.keys(MAPS).map((name) => [MAPS[name].toLowerCase(), this.psi?.[name][row]?.[column]]);
     const said = values.filter(([, value]) => Number.isFinite(value)).map(([name, value]) => `${name} ${value.toFixed(2)}`);
-    if (said.length) this.note.textContent = `Policy ${this.names[row]}, cumulant ${this.names[column]}: ${said.join(", ")}.`;
+    if (said.length) this.note.textContent = `Skill ${this.names[row]}, cumulant ${this.names[column]}: ${said.join(", ")}.`;
   }
 
   summarise() {
@@ -92,7 +92,7 @@ export class PsiView {
     if (!this.psi) return;
     const played = this.psi.played.flat().some((value) => value !== null);
     this.figures.played.hidden = !played;
-    if (!played) return void (this.note.textContent = "Policies cannot be played from one state: what runs on the host has no copies.");
+    if (!played) return void (this.note.textContent = "Skills cannot be played from one state: what runs on the host has no copies.");
     this.note.textContent = `Mean distance from what was played: learnt ${miss("learnt")}, the Lemma ${miss("lemma")}.`;
   }
 }
