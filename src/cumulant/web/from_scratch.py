@@ -1,4 +1,4 @@
-"""What DQN needs, from scratch, for a task of the same class: from the recorded results, for what was measured alone."""
+"""What DQN needs, from scratch, for a task of the same class: for what was measured and recorded, and nothing else."""
 
 import json
 from functools import cache

@@ -78,7 +78,7 @@ class StepRequest(Goal):
 
 
 class TeachRequest(Message):
-    """A region that pays a reward of 1. The agent is told the rewards, not the words; `steps` are labelled with them."""
+    """A region that pays a reward of 1. The agent is told the rewards of so many steps, not the words."""
 
     phrase: Phrase
     seed: Seed = 0
