@@ -21,7 +21,7 @@ def dqn_steps() -> dict:
     return {
         "world": {"kind": "Spriteworld", **world},
         "source": f"Steps on one task until DQN succeeds as often as our library, less {MARGIN}: mean over tasks and "
-        f"seeds, recorded on one {device} by `cumulant reproduce sample-complexity`.",
+        f"seeds, recorded on one {device} by cumulant reproduce sample-complexity.",
         "most": round(max(each["scratch_at_least"] for each in classes)),
         "steps": {each["kind"]: each["scratch"] and round(each["scratch"]) for each in classes},
     }
