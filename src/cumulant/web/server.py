@@ -17,9 +17,10 @@ from starlette.types import Receive, Scope, Send
 
 from cumulant.web import schemas
 from cumulant.web.api import OFFERS, Offer, Refused, check_draws, play, world_of
+from cumulant.web.complaints import first_of, of_status
 from cumulant.web.guard import HEADERS, Guard
 from cumulant.web.player import Player
-from cumulant.web.service import Service, first_of
+from cumulant.web.service import Service
 from cumulant.web.socket import attend
 
 _GIF_COST = 20
@@ -86,7 +87,8 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
-        return JSONResponse(schemas.Problem(message=error.detail).model_dump(), error.status_code, error.headers)
+        problem = of_status(error.status_code, error.detail, error.headers)
+        return JSONResponse(problem.model_dump(), error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> Response:  # a fault of ours, which the log tells

@@ -8,8 +8,9 @@ from starlette.exceptions import HTTPException
 
 from cumulant.web import schemas
 from cumulant.web.api import OFFERS, Refused
+from cumulant.web.complaints import first_of
 from cumulant.web.guard import Bucket
-from cumulant.web.service import Service, first_of
+from cumulant.web.service import Service
 
 _AHEAD = 4  # calls that are read while one is being answered, or while the caller queues
 _NEWS_SECONDS = 2.0  # between two looks at the queue

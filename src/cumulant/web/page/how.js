@@ -53,7 +53,7 @@ function cells(drawing, rows, columns) {
 }
 
 function fill(cell, share) {
-  cell.style.fillOpacity = Math.min(1, Math.max(0, share)).toFixed(2);
+  cell.style.fillOpacity = Math.min(1, Math.max(0, share));
 }
 
 function svg(tag, attributes) {
