@@ -18,6 +18,7 @@ from websockets.sync.client import connect
 
 from cumulant.goals.language import parse
 from cumulant.goals.words import MAX_CHARACTERS
+from cumulant.web import schemas
 from cumulant.web.api import OFFERS
 from cumulant.web.from_scratch import from_scratch
 from cumulant.web.guard import MAX_BYTES
@@ -225,6 +226,14 @@ def test_what_dqn_needed_is_told_of_the_classes_it_was_measured_for(client, phra
 def test_what_is_told_of_dqn_is_what_was_recorded():
     written = resources.files("cumulant.web") / "dqn_steps.json"
     assert json.loads(written.read_text()) == dqn_steps()
+
+
+def test_what_takes_longer_costs_more():
+    episode = {"phrase": PHRASE, "after": [LEG] * 2}
+    costs = {"teach": {"phrase": PHRASE, "steps": 10_000}, "episode": episode, "psi": {"episode": episode, "action": 0}}
+    found = {kind: OFFERS[kind].cost_of(OFFERS[kind].request(**request)) for kind, request in costs.items()}
+    assert found == {kind: OFFERS[kind].cost * (5 if kind == "teach" else 3) for kind in costs}
+    assert OFFERS["step"].cost_of(schemas.StepRequest(phrase="", positions=[], action=0)) == 1
 
 
 def test_psi_is_learnt_on_the_diagonal_and_the_lemmas_elsewhere(client):

@@ -20,7 +20,7 @@ from cumulant.transfer.reward_models import MODELS
 from cumulant.web import grids, schemas
 from cumulant.web.examples import examples_for
 from cumulant.web.from_scratch import from_scratch
-from cumulant.web.player import CHANGES, FRAMES, Aim, Leg, Lesson, Player, TooShort
+from cumulant.web.player import CHANGES, FRAMES, LESSONS, Aim, Leg, Lesson, Player, TooShort
 from cumulant.web.player import Episode as PlayedEpisode
 from cumulant.web.schemas import Goal, Problem, TeachRequest
 from cumulant.worlds.protocol import World
@@ -43,7 +43,18 @@ class Offer(NamedTuple):
     request: type[BaseModel]
     reply: type[BaseModel]
     answer: Callable[[Player, Any], BaseModel]
-    cost: int  # relative to the cheapest, for rate limits
+    cost: int  # relative to the cheapest, for rate limits: of an ordinary request
+
+    def cost_of(self, request: BaseModel) -> int:
+        """What a request costs: more for more labelled steps, and for what was played before the goal was changed."""
+        steps = getattr(request, "steps", min(LESSONS))
+        return self.cost * max(1, steps // min(LESSONS)) * (1 + changes(request))
+
+
+def changes(request: BaseModel) -> int:
+    """How often the goal of a request's episode is changed on the way; what is too often is refused later."""
+    episode = getattr(request, "episode", None) or request
+    return min(CHANGES, len(getattr(episode, "after", ())))
 
 
 def world_of(player: Player) -> schemas.World:
@@ -101,9 +112,9 @@ def play(player: Player, request: schemas.EpisodeRequest) -> tuple[Aim, PlayedEp
     start = None if request.start is None else _positions(player, request.start)
     aim = _aim_for(player, request)
     _check_stage(aim, request.stage)
-    legs = [Leg(_aim(player, each), each.stage, each.steps) for each in request.after]
-    if len(legs) > CHANGES:
+    if len(request.after) > CHANGES:
         raise Refused(Problem(message=f"a goal can be changed {CHANGES} times on the way: begin with a new start"))
+    legs = [Leg(_aim(player, each), each.stage, each.steps) for each in request.after]
     for leg in legs:
         _check_stage(leg.aim, leg.stage)
     try:

@@ -173,7 +173,6 @@ class Player:
         for aim in self._oracles_aims():
             yield partial(self.episode, aim, 0, None, "oracle")
             yield partial(self.outcomes, aim, 0, "oracle")
-        yield lambda: self.teach(self._elsewhere(6), 0, max(LESSONS))
 
     def _elsewhere(self, bins: int) -> Task:
         """A goal that does not hold yet where the episode of seed 0 begins: so that something is played for it."""

@@ -77,7 +77,7 @@ async def reply(service: Service, bucket: Bucket, text: str) -> str:
             raise Refused(schemas.Problem(message=f"unknown kind: choose from {', '.join(OFFERS)}"))
         offer = OFFERS[call.kind]
         request = offer.request.model_validate(call.request)
-        while wait := bucket.wait(offer.cost):
+        while wait := bucket.wait(offer.cost_of(request)):
             await asyncio.sleep(wait)
         answer = await service.compute(lambda: offer.answer(service.player, request).model_dump_json())
         return f'{{"id":{number},"reply":{answer}}}'

@@ -8,6 +8,7 @@ import { element, Grid, swatch } from "./mind.js";
 const PAUSE = 450; // milliseconds between two regressions, to see w change
 const REST = 150; // milliseconds without a stroke, after which a painting is put in words
 const FINE = 12; // cells a side, beyond which they lie closer together
+const NARROW = 4; // bands side by side, beyond which their names are set smaller
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 export class Teach {
@@ -64,7 +65,7 @@ export class Bands {
     const toggle = (button) => this.set(button, !button.painted);
     this.rows = world.bars.map((bar) => ({ name: bar.name, buttons: bar.bins.map((_, i) => band(bar, i, toggle)) }));
     box.append(...this.rows.map(({ name, buttons }) => {
-      const row = element("div", { className: "choices" }, ...buttons);
+      const row = element("div", { className: buttons.length > NARROW ? "choices fine" : "choices" }, ...buttons);
       return element("div", { className: "band-row" }, element("span", { className: "name", ariaHidden: "true" }, name), row);
     }));
   }
