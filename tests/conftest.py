@@ -78,7 +78,7 @@ class Sliders:
 # What shares compiled programs shares a process; the longest come first: a process that takes one last keeps the other
 # waiting.
 _TOGETHER = (
-    "web_page web_layout web_player web_api web_server same_episode",
+    "web_page web_layout web_hands web_player web_api web_server same_episode",
     "representation learnt",
     "web_worlds web_bars",
     "cli",

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cumulant.goals.clauses import TooComplex
+from cumulant.goals.feature import Feature
 from cumulant.goals.language import parse
-from cumulant.goals.suites import CLASSES, count, sample, suite
+from cumulant.goals.suites import CLASSES, class_of, count, sample, suite
 from cumulant.goals.tasks import Task, reached
 from cumulant.worlds.spriteworld import Spriteworld
 
@@ -114,3 +115,45 @@ def test_a_conjunction_needs_two_objects():
     assert "conjunction" not in suite(names)
     with pytest.raises(ValueError, match="more objects"):
         sample("conjunction", names, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("bins", [2, 3, 7])
+@pytest.mark.parametrize("objects", [1, 2, 4])
+def test_a_sampled_task_is_of_its_class(objects, bins):
+    names = Spriteworld(("square", "circle", "triangle", "star")[:objects]).feature_names
+    for name, drawn in suite(names, 40, seed=3, bins=bins).items():
+        assert {class_of(task, bins) for task in drawn} == {name}
+        assert {class_of(task.on(4 * bins), bins) for task in drawn} == {name}  # told on a finer grid, it is the same
+        assert {class_of(task, bins + 1) for task in drawn} == {""}
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "square not left",
+        "square top and circle left",
+        "square top left and circle left",
+        "square left or circle left",
+        "agent top left or square left",
+        "agent left or square left or circle left",
+        "agent top left and square top left",
+        "square x 1/9",
+        "agent anywhere",
+        "not (agent left or square top)",
+    ],
+)
+def test_most_goals_are_of_no_class(phrase):
+    assert class_of(parse(phrase)) == ""
+
+
+def test_of_all_goals_of_the_theorem_those_of_a_class_are_the_ones_that_it_holds():
+    names = Spriteworld().feature_names
+    found = [class_of(Task(names, (clause,))) for clause in itertools.product((1, 2, 4, 7), repeat=6)]
+    for name in CLASSES:
+        if "disjunction" not in name:
+            assert found.count(name) == count(name, 2)
+    assert "disjunction_easy" not in found
+
+
+def test_a_class_needs_an_agent_and_objects():
+    assert class_of(parse("room warm", (Feature("temperature", of="room", words=("cold", "mild", "warm")),))) == ""

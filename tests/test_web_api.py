@@ -1,7 +1,9 @@
 """What the page asks of the player, and what it is told: over HTTP and over the socket, in the same words."""
 
 import json
+import re
 import time
+from importlib import resources
 
 import jax
 import numpy as np
@@ -14,12 +16,24 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from cumulant.goals.language import parse
 from cumulant.goals.words import MAX_CHARACTERS
+from cumulant.web import schemas
 from cumulant.web.api import OFFERS
+from cumulant.web.from_scratch import from_scratch
 from cumulant.web.guard import MAX_BYTES
 from cumulant.web.server import create_app
 from cumulant.worlds.episodes import play
+from cumulant.worlds.room import Room
+from cumulant.worlds.spriteworld import Spriteworld
+from dqn_steps import dqn_steps
 from web_server import PHRASE, PLAN, ask, serving
+
+DQN = {name: dqn_steps()[name] for name in ("most", "source")}
+LEG = {"phrase": "agent left", "steps": 1}
+JARGON = re.compile(
+    "Input should|valid (integer|number|list)|_error|_type|body|[a-z]\\.[0-9]|Field required|Extra inputs"
+)
 
 
 def test_the_world_says_how_to_draw_it(client):
@@ -31,7 +45,7 @@ def test_the_world_says_how_to_draw_it(client):
 
 def test_a_phrase_is_explained(client):
     parsed = client.post("/api/parse", json={"phrase": "get the square to the top left or the circle right"}).json()
-    assert parsed["canonical"] == "square top left or circle right"
+    assert parsed["canonical"] == parsed["brief"] == "square top left or circle right"
     (stage,) = parsed["stages"]
     assert [[c["words"] for c in clause] for clause in stage["clauses"]] == [["left", "top"], ["right"]]
     assert np.shape(stage["weights"]) == (2, 6, 3)
@@ -136,6 +150,21 @@ def test_a_start_of_ones_own_is_taken_exactly(client):
     assert episode["positions"][0] == [float(np.float32(x)) for x in start]
 
 
+def test_a_goal_is_changed_on_the_way(client):
+    first = client.post("/api/episode", json={"phrase": "square right", "seed": 3}).json()
+    assert len(first["actions"]) > 4
+    leg = {"phrase": "square right", "steps": 4}
+    changed = client.post("/api/episode", json={"phrase": "circle top", "seed": 3, "after": [leg]}).json()
+    assert changed["positions"][0] == first["positions"][4]
+    there = client.post("/api/episode", json={"phrase": "circle top", "seed": 3, "start": first["positions"][4]}).json()
+    assert changed == there  # with sprites, a start says as much
+    assert changed["success"]
+    plan = {"phrase": "square left then " + PHRASE, "stage": 1, "steps": 2}
+    again = client.post("/api/episode", json={"phrase": "agent left", "seed": 3, "after": [leg, plan]}).json()
+    of_the_plan = {"phrase": plan["phrase"], "seed": 3, "stage": 1, "after": [leg]}
+    assert again["positions"][0] == client.post("/api/episode", json=of_the_plan).json()["positions"][2]
+
+
 def test_a_person_can_step(client):
     request = {"phrase": "agent right", "positions": [0.6, 0.5, 0.6, 0.5, 0.1, 0.1], "action": 7}
     stepped = client.post("/api/step", json=request).json()
@@ -152,12 +181,59 @@ def test_success_over_many_seeds_is_that_of_each(client, phrase):
 
 
 def test_rewards_teach_what_the_words_mean(client):
-    lessons = client.post("/api/teach", json={"phrase": "square x 1,2/6 y 5,6/6"}).json()["lessons"]
+    taught = client.post("/api/teach", json={"phrase": "square x 1,2/6 y 5,6/6"}).json()
+    lessons = taught["lessons"]
+    assert taught["nothing"] == ""
     assert [lesson["steps"] for lesson in lessons] == [250, 500, 1000, 2000]
     weights = np.array(lessons[-1]["weights"])
     assert {tuple(where) for where in np.argwhere(weights > 0.5 * weights.max())} == {(2, 0), (3, 2)}
     taught = {"phrase": "square x 1,2/6 y 5,6/6", "weights": weights.tolist(), "seed": 5}
     assert client.post("/api/episode", json=taught).json()["success"]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "why"),
+    [
+        ("square x 1/99 y 1/99 and circle x 99/99 y 99/99", "No reward was found in 2,000 steps: let more places earn"),
+        ("square anywhere", "All of 2,000 steps were rewarded"),
+    ],
+)
+def test_a_lesson_that_teaches_nothing_says_so(client, phrase, why):
+    taught = client.post("/api/teach", json={"phrase": phrase}).json()
+    assert taught["nothing"].startswith(why)
+    assert not np.any(taught["lessons"][-1]["weights"])
+
+
+@pytest.mark.parametrize(
+    ("phrase", "steps"),
+    [
+        ("agent left", 7_334),
+        ("square top left", 89_546),
+        ("square left or agent top", 5_941),
+        ("square top left and circle bottom right", None),
+        (PHRASE, "not measured"),
+        ("square x 1/9", "not measured"),
+        (PLAN, "not measured"),
+    ],
+)
+def test_what_dqn_needed_is_told_of_the_classes_it_was_measured_for(client, phrase, steps):
+    told = client.post("/api/parse", json={"phrase": phrase}).json()["from_scratch"]
+    assert told == (None if steps == "not measured" else DQN | {"steps": steps})
+    assert from_scratch(Spriteworld(step_size=0.2), parse("agent left")) is None
+    assert from_scratch(Room(), parse("lamp on", Room.feature_names)) is None
+
+
+def test_what_is_told_of_dqn_is_what_was_recorded():
+    written = resources.files("cumulant.web") / "dqn_steps.json"
+    assert json.loads(written.read_text()) == dqn_steps()
+
+
+def test_what_takes_longer_costs_more():
+    episode = {"phrase": PHRASE, "after": [LEG] * 2}
+    costs = {"teach": {"phrase": PHRASE, "steps": 10_000}, "episode": episode, "psi": {"episode": episode, "action": 0}}
+    found = {kind: OFFERS[kind].cost_of(OFFERS[kind].request(**request)) for kind, request in costs.items()}
+    assert found == {kind: OFFERS[kind].cost * (5 if kind == "teach" else 3) for kind in costs}
+    assert OFFERS["step"].cost_of(schemas.StepRequest(phrase="", positions=[], action=0)) == 1
 
 
 def test_psi_is_learnt_on_the_diagonal_and_the_lemmas_elsewhere(client):
@@ -192,15 +268,45 @@ def test_an_episode_becomes_a_gif(client):
         ("parse", {"phrase": PLAN, "weights": [[0.0] * 3] * 6}, "this phrase is a plan"),
         ("teach", {"phrase": PLAN}, "this phrase is a plan, where a plain goal is asked for"),
         ("episode", {"phrase": PLAN, "stage": 2}, "there is no stage 2"),
-        ("episode", {"phrase": PHRASE, "seed": -1}, "seed: "),
-        ("episode", {"phrase": PHRASE, "seed": True}, "seed: Input should be a valid integer"),
-        ("episode", {"phrase": PHRASE, "start": [True] * 6}, "start.0: Input should be a valid number"),
-        ("step", {"phrase": PHRASE, "positions": [0, 1, 0, 1, 0, 1], "action": False}, "action: "),
         ("episode", {"phrase": PHRASE, "start": [0.5]}, "positions are 6 numbers"),
-        ("episode", {"phrase": PHRASE, "start": [2.0] * 6}, "start.0: "),
-        ("episode", {"phrase": PHRASE, "extra": 1}, "extra: "),
         ("episode", {"phrase": "square x 1/11", "method": "oracle"}, "cannot aim at 11 bins"),
-        ("step", {"phrase": PHRASE, "positions": [0.5] * 6, "action": 8}, "action: "),
+        ("episode", {"phrase": PHRASE, "weights": [[0.0] * 3] * 6}, "these weights are all 0"),
+        ("episode", {"phrase": PHRASE, "after": [LEG | {"phrase": "sqare left"}]}, "unknown word 'sqare'"),
+        ("episode", {"phrase": PHRASE, "after": [LEG | {"stage": 1}]}, "there is no stage 1"),
+        ("episode", {"phrase": PHRASE, "after": [LEG | {"steps": 99}]}, "the episode of 'agent left' is over after "),
+        ("episode", {"phrase": PHRASE, "after": [LEG] * 9}, "a goal can be changed 8 times on the way"),
+        ("step", {"phrase": PHRASE, "positions": [0.5] * 6, "action": 8}, "action: counted from 0, the last is 7"),
+        ("parse", {}, "phrase is missing"),
+        ("parse", {"phrase": 1}, "phrase has to be text"),
+        ("parse", {"phrase": None}, "phrase has to be text"),
+        ("parse", {"phrase": PHRASE, "extra": 1}, "extra is nothing that this request knows"),
+        ("parse", {"phrase": PHRASE, "a\n" * 99: 1}, r"'a\na\na\n"),
+        ("parse", {"phrase": PHRASE, "weights": 1}, "weights has to be a list"),
+        ("parse", {"phrase": PHRASE, "weights": [[0, "1"]]}, "entry 2 of entry 1 of weights has to be a number"),
+        ("parse", {"phrase": PHRASE, "weights": [[99]]}, "entry 1 of entry 1 of weights has to be 10 or less"),
+        ("parse", {"phrase": PHRASE, "weights": [[0]] * 100}, "weights has at most 99 entries"),
+        ("episode", {"phrase": PHRASE, "seed": -1}, "seed has to be 0 or more"),
+        ("episode", {"phrase": PHRASE, "seed": 2**32}, "seed has to be below 4,294,967,296"),
+        ("episode", {"phrase": PHRASE, "seed": 10**40}, "seed has to be "),
+        ("episode", {"phrase": PHRASE, "seed": 0.5}, "seed has to be a whole number"),
+        ("episode", {"phrase": PHRASE, "seed": True}, "seed has to be a whole number"),
+        ("episode", {"phrase": PHRASE, "seed": "3"}, "seed has to be a whole number"),
+        ("episode", {"phrase": PHRASE, "start": "left"}, "start has to be a list"),
+        ("episode", {"phrase": PHRASE, "start": [True] * 6}, "entry 1 of start has to be a number"),
+        ("episode", {"phrase": PHRASE, "start": [0, 0, 2.0]}, "entry 3 of start has to be 1 or less"),
+        ("episode", {"phrase": PHRASE, "start": [0.5] * 21}, "start has at most 20 entries"),
+        ("episode", {"phrase": PHRASE, "stage": 8}, "stage has to be below 8"),
+        ("episode", {"phrase": PHRASE, "method": "best"}, "method has to be 'committed', 'plain', 'oracle' or"),
+        ("episode", {"phrase": PHRASE, "after": [{"phrase": PHRASE}]}, "steps of entry 1 of after is missing"),
+        ("evaluate", {"phrase": PHRASE, "method": 1}, "method has to be "),
+        ("frames", {"phrase": PHRASE, "after": 1}, "after has to be a list"),
+        ("step", {"phrase": PHRASE, "action": 0}, "positions is missing"),
+        ("step", {"phrase": PHRASE, "positions": [0, 1, 0, 1, 0, 1], "action": False}, "action has to be a whole"),
+        ("teach", {"phrase": PHRASE, "steps": 3000}, "steps has to be 2000 or 10000"),
+        ("teach", {"phrase": PHRASE, "weights": []}, "weights is nothing that this request knows"),
+        ("psi", {"positions": [0.5] * 6}, "action is missing"),
+        ("psi", {"positions": [0.5] * 6, "action": -1}, "action has to be 0 or more"),
+        ("psi", {"episode": {"phrase": PHRASE, "seed": -1}, "action": 0}, "seed of episode has to be 0 or more"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_the_same_words_on_both_ways(client, address, kind, request_, message):
@@ -209,6 +315,43 @@ def test_what_makes_no_sense_is_said_in_the_same_words_on_both_ways(client, addr
     with connect(f"ws://{address}/api/socket") as socket:
         assert ask(socket, kind, **request_)["problem"] == answer.json()
     assert message in answer.json()["message"]
+    assert len(answer.json()["message"].splitlines()) == 1
+    assert not JARGON.search(answer.json()["message"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status", "message"),
+    [
+        ("POST", "/api/parse", "{", 422, "the request is no JSON"),
+        ("POST", "/api/parse", "", 422, "the request is missing"),
+        ("POST", "/api/parse", "3", 422, "the request has to be a JSON object"),
+        ("POST", "/api/evaluate", "[]", 422, "the request has to be a JSON object"),
+        ("POST", "/api/gif", "[1", 422, "the request is no JSON"),
+        ("POST", "/api/gif", json.dumps({"phrase": "left", "seed": "x"}), 422, "seed has to be a whole number"),
+        ("POST", "/api/nothing", "{}", 404, "there is nothing of that name here"),
+        ("GET", "/nothing.js", "", 404, "there is nothing of that name here"),
+        ("GET", "/api/parse", "", 405, "this address takes POST alone"),
+        ("DELETE", "/main.js", "", 405, "this address takes GET and HEAD alone"),
+    ],
+)
+def test_what_is_no_request_is_told_in_a_sentence(client, method, path, content, status, message):
+    headers = {"Content-Type": "application/json"}
+    answer = client.request(method, path, content=content, headers=headers)
+    assert (answer.status_code, answer.json()["message"]) == (status, message)
+
+
+def test_a_message_that_is_no_call_is_told_in_a_sentence(address):
+    wrong = {
+        "{": "the request is no JSON",
+        "[]": "the request has to be a JSON object",
+        '{"id": "1", "kind": "parse", "request": {}}': "id has to be a whole number",
+        '{"id": 1, "request": {}}': "kind is missing",
+        '{"id": 1, "kind": "guess", "request": {}}': "unknown kind: choose from parse, episode",
+    }
+    with connect(f"ws://{address}/api/socket") as socket:
+        for text, message in wrong.items():
+            socket.send(text)
+            assert json.loads(socket.recv())["problem"]["message"].startswith(message)
 
 
 def test_a_problem_points_at_the_word_and_suggests_another(client):

@@ -124,10 +124,40 @@ def test_bands_are_chosen_learnt_and_acted_on(room):
     expect(page.locator("#lesson")).to_have_text("Choose a band first.")
     for name in ("blind shut", "blind half", "lamp off"):
         page.get_by_label("Rewarded bands").get_by_role("button", name=name).click()
+    expect(page.locator("#painted")).to_have_text("That is: lamp off and blind not open")
     page.get_by_role("button", name="Learn and act").click()
     expect(page.locator("#lesson")).to_contain_text("2000 labelled steps")
-    expect(page).to_have_url(re.compile(r"goal=lamp\+1%2F2\+and\+blind\+1,2%2F3.*w="))
+    expect(page).to_have_url(re.compile(r"goal=lamp\+off\+and\+blind\+not\+open.*w="))
+    expect(page.get_by_label("Goal, in plain words")).to_have_value("lamp off and blind not open")
     solved(page)
+
+
+@pytest.mark.parametrize(
+    ("world", "first", "then"), [("room", "temperature warm", "blind shut"), ("crane", "load up", "load down")]
+)
+def test_a_goal_changed_while_it_runs_goes_on_and_its_link_too(request, world, first, then):
+    visit = request.getfixturevalue(world)
+    for seed in range(2, 9):
+        page = visit(f"?goal={first.replace(' ', '+')}&seed={seed}")
+        if int(page.locator("#time").get_attribute("max")) > 2:
+            break
+    page.get_by_role("button", name=re.compile("^(Pause|Play)$")).click()
+    page.locator("#time").fill("2")
+    here = page.locator("#bars").inner_text()
+    page.get_by_label("Goal, in plain words").fill(then)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"was=2:0::{first.replace(' ', '.')}"))
+    expect(page.locator("#hands")).to_contain_text("It goes on from where the world was")
+    faster(page)
+    solved(page)
+    end = page.locator("#arena").get_attribute("aria-label")
+    page.locator("#time").fill("0")
+    values = page.locator("#bars .value")
+    assert all(value in here for value in values.all_inner_texts())
+    again = visit("?" + page.url.partition("/?")[2])
+    faster(again)
+    solved(again)
+    assert again.locator("#arena").get_attribute("aria-label") == end
 
 
 def test_three_players_are_compared(room):

@@ -16,7 +16,7 @@ import cumulant
 from cumulant.goals.feature import described
 from cumulant.web.api import world_of
 from cumulant.web.examples import examples_for
-from cumulant.web.player import NotForThePage, Player
+from cumulant.web.player import Leg, NotForThePage, Player, TooShort
 from cumulant.web.server import create_app
 from other_worlds import Crane, Unlit, crane, crane_library, room_library
 from web_server import serving
@@ -157,6 +157,37 @@ def test_bands_teach_a_goal(room):
     assert weights[0].argmax() == weights[1].argmax() == 2
     learnt = room("episode", phrase="temperature 3/3 and lamp 2/2", weights=weights.tolist(), seed=1)
     assert learnt["success"]
+
+
+@pytest.mark.parametrize(
+    ("library", "first", "then"),
+    [(room_library, PHRASE, "keep lamp off then blind shut"), (crane_library, UP_AND_DOWN, "load half")],
+)
+def test_a_goal_is_changed_on_the_way(library, first, then):
+    player = Player(library())
+    aim, other = player.aim(first), player.aim(then)
+    tried = ((seed, player.episode(aim, seed, None, "committed")) for seed in range(9))
+    seed, before = next((seed, episode) for seed, episode in tried if len(episode.actions) > 2)
+    legs = [Leg(aim, 0, 2), Leg(other, 0, 0)]
+    changed = player.episode(other, seed, None, "committed", after=legs)
+    np.testing.assert_array_equal(changed.positions[0], before.positions[2])
+    assert changed.success
+    again = player.episode(other, seed, None, "committed", after=legs)
+    np.testing.assert_array_equal(again.positions, changed.positions)
+    with pytest.raises(TooShort, match="is over after"):
+        player.episode(other, seed, None, "committed", after=[Leg(aim, 0, 999)])
+
+
+def test_bands_are_the_librarys_bins_or_the_names_of_values(room_player):
+    assert [bar.bins for bar in world_of(room_player).bars] == [
+        ["cold", "mild", "warm"],
+        ["off", "on"],
+        ["shut", "half", "open"],
+        ["quiet", "soft", "loud"],
+    ]
+    library = room_library()
+    finer = Player(replace(library, config=replace(library.config, bins=9)))
+    assert [bar.bins[:2] for bar in world_of(finer).bars] == [["1/9", "2/9"], ["off", "on"], *[["1/9", "2/9"]] * 2]
 
 
 def test_psi_is_that_of_a_step_of_the_episode(room, lifted):

@@ -1,5 +1,6 @@
 """Seeded sampling of tasks, the paper's seven classes with regions in thirds or in any number of bins; and of plans."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from math import comb
@@ -63,6 +64,33 @@ def sample(name: str, coordinates: Coordinates, rng: np.random.Generator, bins: 
             return region(sprites[0]) | region(objects[0])
         case _:
             return region(objects[0]) & region(objects[1])
+
+
+def class_of(task: Task, bins: int = 3) -> str:
+    """The class whose tasks `sample` draws this one from, with so many bins; empty if there is none.
+
+    >>> import cumulant
+    >>> class_of(cumulant.parse("square top left")), class_of(cumulant.parse("square top and circle left"))
+    ('object_hard', '')
+    """
+    task = task.coarsest()
+    conditions = task.conditions()
+    if task.bins != bins or not has_sprites(task.coordinates):
+        return ""
+    if {len(allowed) for clause in conditions for _, allowed in clause} != {1}:
+        return ""  # a class asks for a single region each
+    agent = task.features[0].of
+    clauses = [Counter(name.rpartition("_")[0] for name, _ in clause) for clause in conditions]
+    sizes = {axes for clause in clauses for axes in clause.values()}
+    kind = {1: "easy", 2: "hard"}[sizes.pop()] if len(sizes) == 1 else ""
+    match [list(clause) for clause in clauses]:
+        case [[sprite]]:
+            return f"agent_{kind}" if sprite == agent else f"object_{kind}"
+        case [[one], [other]] if kind and (one == agent) != (other == agent):
+            return f"disjunction_{kind}"
+        case [[one, other]] if kind == "hard" and agent not in (one, other):
+            return "conjunction"
+    return ""
 
 
 def suite(

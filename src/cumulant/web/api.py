@@ -9,8 +9,9 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel
 
+from cumulant.goals.brief import briefly
 from cumulant.goals.errors import LanguageError
-from cumulant.goals.feature import Feature, described
+from cumulant.goals.feature import Feature, described, words_of_bins
 from cumulant.goals.phrases import say
 from cumulant.goals.regions import Region
 from cumulant.goals.tasks import Task
@@ -18,7 +19,8 @@ from cumulant.transfer.gpi import Thought
 from cumulant.transfer.reward_models import MODELS
 from cumulant.web import grids, schemas
 from cumulant.web.examples import examples_for
-from cumulant.web.player import FRAMES, Aim, Player
+from cumulant.web.from_scratch import from_scratch
+from cumulant.web.player import CHANGES, FRAMES, LESSONS, Aim, Leg, Lesson, Player, TooShort
 from cumulant.web.player import Episode as PlayedEpisode
 from cumulant.web.schemas import Goal, Problem, TeachRequest
 from cumulant.worlds.protocol import World
@@ -41,7 +43,18 @@ class Offer(NamedTuple):
     request: type[BaseModel]
     reply: type[BaseModel]
     answer: Callable[[Player, Any], BaseModel]
-    cost: int  # relative to the cheapest, for rate limits
+    cost: int  # relative to the cheapest, for rate limits: of an ordinary request
+
+    def cost_of(self, request: BaseModel) -> int:
+        """What a request costs: more for more labelled steps, and for what was played before the goal was changed."""
+        steps = getattr(request, "steps", min(LESSONS))
+        return self.cost * max(1, steps // min(LESSONS)) * (1 + changes(request))
+
+
+def changes(request: BaseModel) -> int:
+    """How often the goal of a request's episode is changed on the way; what is too often is refused later."""
+    episode = getattr(request, "episode", None) or request
+    return min(CHANGES, len(getattr(episode, "after", ())))
 
 
 def world_of(player: Player) -> schemas.World:
@@ -51,7 +64,7 @@ def world_of(player: Player) -> schemas.World:
     drawn = zip(arena.sprites, look.colours, look.outlines, strict=True) if arena and look else ()
     return schemas.World(
         sprites=[schemas.Sprite(name=name, colour=colour, outline=corners) for name, colour, corners in drawn],
-        bars=[_bar(feature) for feature in described(library.world.feature_names)],
+        bars=[_bar(feature, library.config.bins) for feature in described(library.world.feature_names)],
         draws=player.draws,
         methods=list(player.methods),
         examples=examples_for(library.world.feature_names),
@@ -80,7 +93,13 @@ def parse(player: Player, request: Goal) -> schemas.Parsed:
         )
         for words, stage, goal, weights in zip(said, aim.plan.stages, aim.plan.goals, aim.weights, strict=True)
     ]
-    return schemas.Parsed(canonical=str(aim.plan), bins=aim.plan.bins, stages=stages)
+    return schemas.Parsed(
+        canonical=str(aim.plan),
+        brief=briefly(aim.task) if aim.task else str(aim.plan),
+        from_scratch=from_scratch(player.library.world, aim.task) if aim.task else None,
+        bins=aim.plan.bins,
+        stages=stages,
+    )
 
 
 def episode(player: Player, request: schemas.EpisodeRequest) -> schemas.Episode:
@@ -93,7 +112,15 @@ def play(player: Player, request: schemas.EpisodeRequest) -> tuple[Aim, PlayedEp
     start = None if request.start is None else _positions(player, request.start)
     aim = _aim_for(player, request)
     _check_stage(aim, request.stage)
-    return aim, player.episode(aim, request.seed, start, request.method, request.stage)
+    if len(request.after) > CHANGES:
+        raise Refused(Problem(message=f"a goal can be changed {CHANGES} times on the way: begin with a new start"))
+    legs = [Leg(_aim(player, each), each.stage, each.steps) for each in request.after]
+    for leg in legs:
+        _check_stage(leg.aim, leg.stage)
+    try:
+        return aim, player.episode(aim, request.seed, start, request.method, request.stage, legs)
+    except TooShort as error:
+        raise Refused(Problem(message=str(error))) from None
 
 
 def step(player: Player, request: schemas.StepRequest) -> schemas.Episode:
@@ -111,8 +138,8 @@ def evaluate(player: Player, request: schemas.EvaluateRequest) -> schemas.Outcom
 
 
 def teach(player: Player, request: TeachRequest) -> schemas.Lessons:
-    """Weights from reward alone, of a plain goal."""
-    lessons = player.teach(_understood(lambda: player.library.task(request.phrase)), request.seed)
+    """Weights from reward alone, of a plain goal; where no reward was found, `nothing` says so."""
+    lessons = player.teach(_understood(lambda: player.library.task(request.phrase)), request.seed, request.steps)
     told = [
         schemas.Lesson(
             steps=lesson.steps,
@@ -123,7 +150,7 @@ def teach(player: Player, request: TeachRequest) -> schemas.Lessons:
         )
         for lesson in lessons
     ]
-    return schemas.Lessons(lessons=told)
+    return schemas.Lessons(lessons=told, nothing=_nothing(lessons[-1]))
 
 
 def psi(player: Player, request: schemas.PsiRequest) -> schemas.Psi:
@@ -155,10 +182,24 @@ OFFERS = {
 }
 
 
+def _nothing(last: Lesson) -> str:
+    """Why the last lesson's weights say nothing; empty if they do say something."""
+    if last.weights.any():
+        return ""
+    if last.rewarded == last.steps:
+        return f"All of {last.steps:,} steps were rewarded, so there is nothing to learn: let some places earn nothing."
+    if last.rewarded:
+        return f"{last.rewarded:,} of {last.steps:,} steps were rewarded, which told nothing: allow more steps."
+    return f"No reward was found in {last.steps:,} steps: let more places earn one, or allow more steps."
+
+
 def _aim(player: Player, goal: Goal) -> Aim:
     """The goal made ready, or refused with what is wrong."""
     w = None if goal.weights is None else _weights(player, goal.weights)
-    return _understood(lambda: player.aim(goal.phrase, w))
+    aim = _understood(lambda: player.aim(goal.phrase, w))
+    if w is not None and not w.any():
+        raise Refused(Problem(message="these weights are all 0, so there is nothing to act on"))
+    return aim
 
 
 def _understood(read: Callable[[], Read]) -> Read:
@@ -224,11 +265,18 @@ def _state(player: Player, request: schemas.PsiRequest) -> Any:
     return played.state(request.step)
 
 
-def _bar(feature: Feature) -> schemas.Bar:
+def _bar(feature: Feature, bins: int) -> schemas.Bar:
     name = f"{feature.of} {feature.name}".strip().replace("_", " ")
-    low, high = float(feature.low), float(feature.high)
     regions, named = list(feature.regions), feature.values == len(feature.regions)
-    return schemas.Bar(name=name, low=low, high=high, unit=feature.unit, regions=regions, named=named)
+    return schemas.Bar(
+        name=name,
+        low=float(feature.low),
+        high=float(feature.high),
+        unit=feature.unit,
+        regions=regions,
+        named=named,
+        bins=regions if named else list(words_of_bins(feature.regions, bins)),
+    )
 
 
 def _action_names(world: World) -> list[str]:

@@ -71,14 +71,14 @@ class Stretch(NamedTuple):
     thoughts: Thought | None  # leading axes n and t; None where nobody weighs policies, or nobody asks
 
 
-def stretch_length(world: World, in_stages: bool) -> int:
+def stretch_length(world: World, to_the_step: bool) -> int:
     """How many steps to play before looking: on the host, few are to be in vain, and none if others are to follow.
 
-    What runs there cannot be turned back to where a stage of a plan was reached.
+    What runs there cannot be turned back to where a stage of a plan was reached, or the goal was changed.
     """
     if at_once(world) is None:
         return world.max_steps
-    return 1 if in_stages else min(_IN_VAIN, world.max_steps)
+    return 1 if to_the_step else min(_IN_VAIN, world.max_steps)
 
 
 @eqx.filter_jit

@@ -1,7 +1,7 @@
 """Goal or plan, start and seed → an episode with everything there is to show of it."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
@@ -39,7 +39,8 @@ Method = Literal["committed", "plain", "oracle", "random"]
 METHODS: tuple[Method, ...] = ("committed", "plain", "oracle", "random")
 BATCH = 25  # episodes of `outcomes`
 FRAMES = 120  # of an episode, at most: of a long one, every second state, or every third, and so on
-BUDGETS = (250, 500, 1000, 2000)  # labelled steps after which the page shows what was learnt
+LESSONS = {2_000: (250, 500, 1_000, 2_000), 10_000: (1_000, 2_500, 5_000, 10_000)}  # steps → when to show what they say
+CHANGES = 8  # of the goal on the way, at most
 _CLAUSES = (8, MAX_CLAUSES)  # the sizes that goals are padded to, so that two programs serve all goals and plans
 
 Guides = tuple[Shaped[np.ndarray, "s ..."], ...]  # what a player goes by, stage by stage
@@ -57,6 +58,18 @@ class Aim(NamedTuple):
     def task(self) -> Task | None:
         """The plain goal that it is, if it is one."""
         return self.plan.task
+
+
+class Leg(NamedTuple):
+    """What was played before the goal was changed, and for how long."""
+
+    aim: Aim
+    stage: int
+    steps: int
+
+
+class TooShort(ValueError):
+    """An episode that is over before the goal is said to have been changed."""
 
 
 class Episode(NamedTuple):
@@ -212,10 +225,19 @@ class Player:
             return np.asarray(compiled.place(self.world, state))
 
     def episode(
-        self, aim: Aim, seed: int, start: Float[np.ndarray, " k"] | None, method: Method, stage: int = 0
+        self,
+        aim: Aim,
+        seed: int,
+        start: Float[np.ndarray, " k"] | None,
+        method: Method,
+        stage: int = 0,
+        after: Sequence[Leg] = (),
     ) -> Episode:
-        """The episode of a seed, or with the seed's chance from another start, or a later stage."""
-        played = self._played(aim, method, _seeds(seed, 1), start, stage, thinking=True)
+        """The episode of a seed, or with the seed's chance from another start, a later stage, or after other goals.
+
+        TooShort if one of those was over before.
+        """
+        played = self._played(aim, method, _seeds(seed, 1), start, stage, after, thinking=True)
         (run,) = played.runs
         thinks = method in ("committed", "plain")
         return Episode(
@@ -270,15 +292,23 @@ class Player:
         seeds: UInt[np.ndarray, " n"],
         start: Float[np.ndarray, " k"] | None = None,
         stage: int = 0,
+        after: Sequence[Leg] = (),
         thinking: bool = False,
     ) -> Played:
-        guides = self.guides(method, aim)
-        course = Course(aim.regions, *self._view(method, aim))
-        features, actor = self.library.features, partial(self.actor, method, guides)
+        def on(aim: Aim, method: Method, states: PyTree, stage: int, **how: Any) -> Played:
+            course = Course(aim.regions, *self._view(method, aim))
+            actor = partial(self.actor, method, self.guides(method, aim))
+            return runs.play(self.world, self.library.features, actor, course, states, keys, stage, **how)
+
         with self._alone:
             states, keys = compiled.begin(self.world, seeds)
-            first = states if start is None else self.placed(start)
-            return runs.play(self.world, features, actor, course, first, keys, stage, thinking)
+            states = states if start is None else self.placed(start)
+            for leg in after:
+                before = on(leg.aim, "committed", states, leg.stage, most=leg.steps)
+                if before.runs[0].steps < leg.steps:
+                    raise TooShort(f"the episode of {str(leg.aim.plan)!r} is over after {before.runs[0].steps} steps")
+                states = before.state(leg.steps)
+            return on(aim, method, states, stage, thinking=thinking)
 
     def _view(self, method: Method, aim: Aim) -> tuple[Tables, float]:
         """In what terms a player sees that a stage is reached, and how far off it may be."""
@@ -290,16 +320,19 @@ class Player:
         resolution = float(np.max(resolution_of(self.library.features, self.world)))
         return tuple(as_felt(goal, bins, grounding) for goal in aim.plan.goals), float(doubt(resolution, bins))
 
-    def teach(self, task: Task, seed: int) -> list[Lesson]:
-        """Weights from reward alone: 1 where the goal holds. What the words say is not told."""
-        bins = self.library.config.bins
+    def teach(self, task: Task, seed: int, steps: int = min(LESSONS)) -> list[Lesson]:
+        """Weights from reward alone: 1 where the goal holds. What the words say is not told.
+
+        The weights are 0 where no step was rewarded, or every one.
+        """
+        bins, budgets = self.library.config.bins, LESSONS[steps]
         key = jax.random.fold_in(jax.random.key(seed), 0)  # as `cumulant solve --reward` learns
         with self._alone:
-            taught = compiled.teach(self.world, self.library.gpi(), on_any_grid(task), key, bins, BUDGETS)
+            taught = compiled.teach(self.world, self.library.gpi(), on_any_grid(task), key, bins, budgets)
             labelled, beliefs = jax.device_get(taught)
         return [
             Lesson(steps, int(labelled.reward[:steps].sum()), w, int(boxes), float(sure))
-            for steps, w, boxes, sure in zip(BUDGETS, *beliefs[:3], strict=True)
+            for steps, w, boxes, sure in zip(budgets, *beliefs[:3], strict=True)
         ]
 
     def psi(self, state: PyTree, action: int) -> PsiAt:

@@ -103,10 +103,15 @@ def play(
     keys: Key[Array, " n"],
     stage: int = 0,
     thinking: bool = False,
+    most: int | None = None,
 ) -> Played:
-    """Episodes side by side until all are over. `actor` is who acts, given the stages that it has in mind."""
+    """Episodes side by side until all are over. `actor` is who acts, given the stages that it has in mind.
+
+    After `most` steps they are left as they are, so that something else can go on from there.
+    """
     limit, n = world.max_steps * len(course.regions.goal), len(keys)
-    length = compiled.stretch_length(world, in_stages=bool(course.felt))
+    limit = limit if most is None else min(limit, most)
+    length = compiled.stretch_length(world, to_the_step=bool(course.felt) or most is not None)
     sight, memories = compiled.look(world, features, actor(np.zeros(n, int)), states)
     runs = [Run(course, limit, stage, _row(jax.device_get(sight), i)) for i in range(n)]
     parts = [Part(jax.tree.map(lambda leaf: leaf[:, None], states), 0)]

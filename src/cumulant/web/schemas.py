@@ -1,6 +1,6 @@
 """The API's messages, typed and bounded. Lists of numbers keep the axes of the arrays they come from."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,13 +41,25 @@ class Goal(Message):
     weights: Annotated[list[Row], Field(max_length=99)] | None = None
 
 
+class Leg(Goal):
+    """A goal that was pursued for some steps, before another took its place."""
+
+    stage: StageNumber = 0
+    steps: Annotated[int, Field(strict=True, ge=0, lt=2**31)]
+
+
 class EpisodeRequest(Goal):
-    """Which episode: a goal, a seed, perhaps a later stage or, with sprites, a start of one's own, and who acts."""
+    """Which episode: a goal, a seed, perhaps a later stage or, with sprites, a start of one's own, and who acts.
+
+    To change the goal on the way, or to move a sprite, ask for the episode that begins where the world is: with sprites
+    that is a `start`, and in any world the goals that were pursued until then, one `after` the other.
+    """
 
     seed: Seed = 0
     start: Positions | None = None
     stage: StageNumber = 0
     method: Method = "committed"
+    after: list[Leg] = []
 
 
 class EvaluateRequest(Goal):
@@ -66,10 +78,11 @@ class StepRequest(Goal):
 
 
 class TeachRequest(Message):
-    """A region that pays a reward of 1. The agent is told the rewards, not the words."""
+    """A region that pays a reward of 1. The agent is told the rewards of so many steps, not the words."""
 
     phrase: Phrase
     seed: Seed = 0
+    steps: Literal[2000, 10000] = 2000
 
 
 class PsiRequest(Message):
@@ -103,10 +116,23 @@ class Stage(Message):
     weights: list[list[list[float]]]  # [clauses, d, m]
 
 
+class FromScratch(Message):
+    """What DQN needed, from scratch, for a task of the same class: steps, or null if it did not get there in `most`."""
+
+    steps: int | None
+    most: int
+    source: str  # how it was measured
+
+
 class Parsed(Message):
-    """How a phrase was understood: one stage after the other. A plain goal has one."""
+    """How a phrase was understood: one stage after the other. A plain goal has one.
+
+    `brief` is a phrase that means the same, in few words. `from_scratch` is null for whatever was not measured.
+    """
 
     canonical: str
+    brief: str
+    from_scratch: FromScratch | None
     bins: int
     stages: list[Stage]
 
@@ -152,9 +178,10 @@ class Lesson(Message):
 
 
 class Lessons(Message):
-    """What was learnt from more and more steps."""
+    """What was learnt from more and more steps; or, if weights say nothing, why, in a sentence."""
 
     lessons: list[Lesson]
+    nothing: str  # empty, if the last lesson's weights can be acted on
 
 
 class Frames(Message):
@@ -185,7 +212,10 @@ class Sprite(Message):
 
 
 class Bar(Message):
-    """A feature of the world: how to name it in a phrase, its range and unit, and the names of its regions."""
+    """A feature of the world: how to name it in a phrase, its range and unit, and the names of its regions.
+
+    `bins` are what can be chosen of it where rewards are taught, as many equal parts: the library's, or its values.
+    """
 
     name: str
     low: float
@@ -193,6 +223,7 @@ class Bar(Message):
     unit: str
     regions: list[str]
     named: bool  # whether each of its values has a name, as of a lamp that is off or on
+    bins: list[str]
 
 
 class World(Message):

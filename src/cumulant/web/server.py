@@ -16,10 +16,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from cumulant.web import schemas
-from cumulant.web.api import OFFERS, Offer, Refused, check_draws, play, world_of
+from cumulant.web.api import OFFERS, Offer, Refused, changes, check_draws, play, world_of
+from cumulant.web.complaints import first_of, of_status
 from cumulant.web.guard import HEADERS, Guard
 from cumulant.web.player import Player
-from cumulant.web.service import Service, first_of
+from cumulant.web.service import Service
 from cumulant.web.socket import attend
 
 _GIF_COST = 20
@@ -86,7 +87,8 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
-        return JSONResponse(schemas.Problem(message=error.detail).model_dump(), error.status_code, error.headers)
+        problem = of_status(error.status_code, error.detail, error.headers)
+        return JSONResponse(problem.model_dump(), error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> Response:  # a fault of ours, which the log tells
@@ -109,7 +111,7 @@ def _add_offers(app: FastAPI, service: Service) -> None:
     @app.post("/api/gif", responses=_PROBLEMS | {200: {"content": {"image/gif": {}}}}, response_class=Response)
     async def gif(episode: schemas.EpisodeRequest, request: Request) -> Response:
         """An episode as an animation, captioned with its goal."""
-        service.charge(request, _GIF_COST)
+        service.charge(request, _GIF_COST * (1 + changes(episode)))
         player = service.player
         check_draws(player)
 
@@ -122,7 +124,7 @@ def _add_offers(app: FastAPI, service: Service) -> None:
 
 def _endpoint(service: Service, offer: Offer) -> Callable[..., Any]:
     async def answer(body: BaseModel, request: Request) -> BaseModel:
-        service.charge(request, offer.cost)
+        service.charge(request, offer.cost_of(body))
         return await service.compute(lambda: offer.answer(service.player, body))
 
     answer.__annotations__ |= {"body": offer.request, "return": offer.reply}

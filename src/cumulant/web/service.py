@@ -8,7 +8,6 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from cumulant.web import schemas
 from cumulant.web.guard import Buckets
 from cumulant.web.player import Player
 from cumulant.web.seats import Seats
@@ -65,9 +64,3 @@ class Service:
 def _told_plainly(work: Callable[[], Any]) -> Any:
     with plainly():
         return work()
-
-
-def first_of(errors: Any) -> schemas.Problem:
-    """The first thing that is wrong with a message's types."""
-    where = ".".join(str(part) for part in errors[0]["loc"] if part != "body")
-    return schemas.Problem(message=f"{where}: {errors[0]['msg']}" if where else errors[0]["msg"])

@@ -8,8 +8,9 @@ from starlette.exceptions import HTTPException
 
 from cumulant.web import schemas
 from cumulant.web.api import OFFERS, Refused
+from cumulant.web.complaints import first_of
 from cumulant.web.guard import Bucket
-from cumulant.web.service import Service, first_of
+from cumulant.web.service import Service
 
 _AHEAD = 4  # calls that are read while one is being answered, or while the caller queues
 _NEWS_SECONDS = 2.0  # between two looks at the queue
@@ -76,7 +77,7 @@ async def reply(service: Service, bucket: Bucket, text: str) -> str:
             raise Refused(schemas.Problem(message=f"unknown kind: choose from {', '.join(OFFERS)}"))
         offer = OFFERS[call.kind]
         request = offer.request.model_validate(call.request)
-        while wait := bucket.wait(offer.cost):
+        while wait := bucket.wait(offer.cost_of(request)):
             await asyncio.sleep(wait)
         answer = await service.compute(lambda: offer.answer(service.player, request).model_dump_json())
         return f'{{"id":{number},"reply":{answer}}}'

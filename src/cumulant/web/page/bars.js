@@ -1,13 +1,14 @@
 // A world without sprites: a bar for each feature, with the names of its regions, where it is and where it should be.
 
 import { element, holds } from "./mind.js";
+import { decimals } from "./numbers.js";
 
 /** A value, given as a share of its feature's range, in the feature's own unit, "21.4 °C", or by its name: "on". */
 export function told(bar, share) {
   if (bar.named) return regionOf(bar, share);
   const { low, high, unit } = bar;
   const digits = Math.min(6, Math.max(0, Math.ceil(2 - Math.log10(high - low)))); // a hundredth of the range
-  return `${(low + share * (high - low)).toFixed(digits)} ${unit}`.trim();
+  return `${decimals(low + share * (high - low), digits)} ${unit}`.trim();
 }
 
 /** The name of the region that a share of a feature's range lies in. */

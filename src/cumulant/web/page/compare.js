@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { element } from "./mind.js";
+import { decimals, roughly } from "./numbers.js";
 import { Player } from "./player.js";
 import { smallView } from "./view.js";
 
@@ -22,6 +23,8 @@ export class Compare {
     this.panels = Object.fromEntries(this.methods.map((name) => [name, panel(world, name)]));
     box.style.setProperty("--players", this.methods.length);
     box.replaceChildren(...Object.values(this.panels).map((one) => one.figure));
+    this.scratch = element("div", { className: "note scratch" });
+    box.after(this.scratch);
     new ResizeObserver(() => this.redraw()).observe(box); // a hidden tab has no size to draw in
   }
 
@@ -31,9 +34,10 @@ export class Compare {
   }
 
   /** Another goal or start: nothing is known of it yet. */
-  reset({ positions, met }, goal) {
+  reset({ positions, met }, goal, taught) {
     this.stop();
     this.goal = goal;
+    this.scratch.replaceChildren(...(goal.from_scratch ? fromScratch(goal.from_scratch, taught) : []));
     Object.values(this.panels).forEach((one) => {
       [one.shown, one.stage, one.met] = [positions[0], 0, met[0]];
       [one.verdict.textContent, one.bar.value, one.note.textContent] = ["", 0, "not played yet"];
@@ -98,9 +102,17 @@ export class Compare {
     });
     const { bar, note } = this.panels[method];
     bar.value = tally.solved / tally.played;
-    const mean = tally.solved ? `, ${(tally.steps / tally.solved).toFixed(1)} steps` : "";
-    note.textContent = `${((100 * tally.solved) / tally.played).toFixed(1)} % of ${tally.played}${mean}`;
+    const mean = tally.solved ? `, ${decimals(tally.steps / tally.solved, 1)} steps` : "";
+    note.textContent = `${decimals((100 * tally.solved) / tally.played, 1)} % of ${tally.played}${mean}`;
   }
+}
+
+/** What the same kind of task takes without free play, and how that was measured. */
+function fromScratch({ steps, most, source }, taught) {
+  const needed = steps === null ? `not learnt in ${most.toLocaleString("en")} steps` : `some ${roughly(steps)} steps`;
+  const here = taught ? "the labelled steps that taught the reward" : "0";
+  const said = element("p", {}, `DQN, from scratch: ${needed} for a task of this kind; here ${here}.`);
+  return [said, element("details", {}, element("summary", {}, "How this was measured"), source)];
 }
 
 function panel(world, method) {

@@ -24,7 +24,7 @@ const world = await fetchWorld().catch((error) => {
 });
 const sprites = world.sprites.length > 0; // else there are bars, and frames if the world draws any
 dress();
-const asked = link.read(); // phrase, seed, start, stage, weights: all that an episode depends on
+let asked = link.read(); // phrase, seed, start, stage, weights, after: all that an episode depends on
 if (!sprites) asked.start = null; // only sprites can be put somewhere
 let goal = { stages: [{ clauses: [], avoid: [], weights: [] }], bins: world.bins };
 let episode = null;
@@ -40,7 +40,7 @@ if (!sprites) $("bars").append(view.element);
 const player = new Player(show, changed);
 const compare = new Compare(world, $("players"));
 const region = sprites ? new Painting(world, { sprites: $("taught-sprite"), paint: $("paint") }) : new Bands(world, $("bands"));
-const teach = new Teach(world, region, { lesson: $("lesson"), table: $("learnt") });
+const teach = new Teach(world, region, { lesson: $("lesson"), table: $("learnt"), painted: $("painted") });
 const psi = new PsiView(world, { maps: $("maps"), action: $("psi-action"), note: $("psi-note") });
 
 /** Show what makes sense in this world, and hide the rest. */
@@ -55,31 +55,48 @@ function dress() {
   ["tabindex", "aria-describedby"].forEach((name) => $("arena").removeAttribute(name));
 }
 
-/** Ask for the episode, and play it. */
-async function act() {
+/** Ask for an episode, and play it. The world waits for the answer; if that is a refusal, it goes on as before. */
+async function act(wanted, { told = "", playing = true } = {}) {
   const mine = ++latest;
-  const { phrase, weights } = asked;
+  const going = player.playing;
+  if (going) player.pause();
+  const { phrase, weights } = wanted;
   try {
-    const [parsed, played] = await Promise.all([call("parse", { phrase, weights }), call("episode", asked)]);
+    const [parsed, played] = await Promise.all([call("parse", { phrase, weights }), call("episode", wanted)]);
     if (mine !== latest) return;
-    [goal, episode, steps] = [parsed, played, 0];
+    [goal, episode, steps, asked] = [parsed, played, 0, wanted];
   } catch (error) {
-    return mine === latest && problem($("problem"), error, phrase, (better) => ask(better));
+    if (mine !== latest) return;
+    if (going) player.play();
+    return problem($("problem"), error, phrase, (better) => ask(better));
   }
   problem($("problem"), null);
   link.write(asked);
-  compare.reset(episode, goal);
+  tell(told);
+  compare.reset(episode, goal, weights !== null);
   $("hand").hidden = true;
-  player.load(episode.positions, !matchMedia("(prefers-reduced-motion: reduce)").matches);
+  player.load(episode.positions, playing && !matchMedia("(prefers-reduced-motion: reduce)").matches);
   film?.load(asked);
 }
 
-/** A new goal, from where the sprites are now; in a world without any, from the same start. */
-function ask(phrase, weights = null) {
+/** A new goal, from where the world is now. */
+function ask(phrase) {
   $("phrase").value = phrase;
-  if (sprites && episode && player.t > 0) asked.start = player.positions;
-  Object.assign(asked, { phrase, weights, stage: 0 });
-  return act();
+  const begun = episode && (player.t > 0 || steps > 0);
+  const told = begun ? "It goes on from where the world was: a link shows the episode from here on." : "";
+  return act({ ...asked, ...(begun ? here() : {}), phrase, weights: null, stage: 0 }, { told });
+}
+
+/** How to say where the world is: by its sprites; or by what was pursued until now. */
+function here() {
+  if (sprites) return { start: player.positions, after: [] };
+  const { phrase, weights, stage, after } = asked;
+  return { after: [...after, { phrase, weights, stage, steps: player.t }] };
+}
+
+/** What a person's hands have done to the episode, and what a link makes of it. */
+function tell(what) {
+  if ($("hands").textContent !== what) $("hands").textContent = what;
 }
 
 /** A person's action, in place of the agent's. */
@@ -96,6 +113,7 @@ async function take(action) {
   steps++;
   const after = ["positions", "bins", "stages", "met"].map((name) => [name, [taken[name][1]]]);
   episode = { ...taken, ...Object.fromEntries(after) };
+  tell("These steps are your own: a link shows the episode without them.");
   $("hand").hidden = false;
   player.load(episode.positions, false);
 }
@@ -103,13 +121,21 @@ async function take(action) {
 /** Let the agent go on from here; with a plan that is broken, from its first stage. */
 function hand() {
   if (!steps) return;
-  Object.assign(asked, { start: player.positions, stage: episode.violation ? 0 : stageAt(player.t) });
   $("arena").focus();
-  act();
+  const told = "It goes on from where you left off: a link shows the episode from here on.";
+  act({ ...asked, ...here(), stage: episode.violation ? 0 : stageAt(player.t) }, { told });
 }
 
-function random() {
-  return Math.floor(10_000 * Math.random());
+/** Let the agent go on, or begin with its plan anew if that was over, from where a person has put the sprites. */
+function put(positions, playing) {
+  const over = player.ended && (episode.violation || episode.success);
+  const told = "Moved by hand: the agent goes on from here, and so does a link.";
+  act({ ...asked, start: positions, after: [], stage: over ? 0 : stageAt(player.t) }, { told, playing });
+}
+
+/** The same from another start. */
+function anew() {
+  return { ...asked, seed: Math.floor(10_000 * Math.random()), start: null, stage: 0, after: [] };
 }
 
 function thought(t) {
@@ -204,11 +230,12 @@ async function learn() {
   if (!teach.phrase) return void ($("lesson").textContent = region.hint);
   $("learn").disabled = true;
   try {
-    const weights = await teach.learn(asked.seed);
-    Object.assign(asked, { seed: random(), start: null });
-    player.seek(0); // so that the new start, not this state, is where it acts from
-    await ask(teach.phrase, weights);
-    $("lesson").textContent += ". Acting on it now.";
+    const { phrase, weights } = await teach.learn(asked.seed, Number($("budget").value));
+    if (weights) {
+      $("phrase").value = phrase;
+      await act({ ...anew(), phrase, weights });
+      $("lesson").textContent += ". Acting on it now.";
+    }
   } catch (error) {
     $("lesson").textContent = error.message;
   }
@@ -225,10 +252,7 @@ $("examples").append(...world.examples.map((phrase) => {
 $("play").onclick = () => (player.playing ? player.pause() : player.play());
 $("step").onclick = () => (player.pause(), player.seek(player.t + 1));
 $("replay").onclick = () => (player.seek(0), player.play());
-$("dice").onclick = () => {
-  Object.assign(asked, { seed: random(), start: null, stage: 0 });
-  act();
-};
+$("dice").onclick = () => act(anew());
 $("time").oninput = () => {
   const t = Number($("time").value); // before pausing, which shows where it pauses
   player.pause();
@@ -244,13 +268,17 @@ $("run-compare").onclick = () => compare.start(asked, player.speed);
 $("psi-action").onchange = () => psi.show(state());
 tabs(document.querySelector("[role=tablist]"), () => $("psi").hidden || psi.show(state()));
 if (sprites) {
+  let going = false;
   dragging($("arena"), world, {
-    peek: () => player.positions,
-    grab: () => (player.pause(), player.positions),
-    drop: (positions) => {
-      Object.assign(asked, { start: positions, stage: 0 });
-      act();
+    peek: () => player.positions ?? [],
+    grab: () => {
+      going = player.playing || player.ended;
+      player.pause();
+      return player.positions;
     },
+    move: (positions) => show(positions, player.t),
+    drop: (positions) => put(positions, going),
+    leave: () => going && !player.ended && player.play(),
   });
   playing($("arena"), { act: take, hand });
 }
@@ -260,4 +288,4 @@ tips();
 onNews((news) => problem($("problem"), news)); // until an answer comes
 asked.phrase ||= world.examples[0];
 $("phrase").value = asked.phrase;
-act();
+act(asked);

@@ -1,5 +1,7 @@
 // What the agent has in mind: the followed skill, the goal's clauses, and the d × m grid of φ, w and Q.
 
+import { decimals } from "./numbers.js";
+
 /** A feature such as "square_x": its sprite's mark, if it is a sprite's, its name, and an arrow along its axis. */
 export function described(world, feature) {
   const [, thing, axis] = /^(.+)_([xy])$/.exec(feature) ?? [null, feature, ""];
@@ -52,8 +54,8 @@ export class Grid {
       cell.classList.toggle("here", bins?.[i] === j);
       cell.classList.toggle("followed", thought?.feature === i && thought?.bin === j);
       cell.classList.toggle("wanted", share > 0.02);
-      cell.style.setProperty("--w", share.toFixed(3));
-      number.textContent = numbers?.[i][j].toFixed(2) ?? "";
+      cell.style.setProperty("--w", share);
+      number.textContent = numbers ? decimals(numbers[i][j], 2) : "";
       cell.title = `${this.world.bin_names[i][j]} ${number.textContent}`.trim();
       bar.style.width = `${(100 * Math.max(0, numbers?.[i][j] ?? 0)) / largest}%`;
     }));

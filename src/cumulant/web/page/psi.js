@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { described, element } from "./mind.js";
+import { decimals } from "./numbers.js";
 
 const MAPS = { learnt: "Learnt", lemma: "The Lemma's value", played: "As played" };
 const CELL = 14; // pixels, before the screen scales them
@@ -32,11 +33,13 @@ export class PsiView {
   map(name) {
     const side = CELL * this.names.length;
     const canvas = element("canvas", { width: side, height: side, role: "img", ariaLabel: `${MAPS[name]}: heat map of Ψ` });
-    canvas.addEventListener("pointermove", (event) => {
+    const point = (event) => {
       const share = this.names.length / canvas.clientWidth;
       this.tell(Math.floor(event.offsetY * share), Math.floor(event.offsetX * share));
-    });
-    canvas.addEventListener("pointerleave", () => this.summarise());
+    };
+    canvas.addEventListener("pointerdown", point); // a finger that taps does not move
+    canvas.addEventListener("pointermove", point);
+    canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.summarise());
     return canvas;
   }
 
@@ -78,7 +81,7 @@ export class PsiView {
 
   tell(row, column) {
     const values = Object.keys(MAPS).map((name) => [MAPS[name].toLowerCase(), this.psi?.[name][row]?.[column]]);
-    const said = values.filter(([, value]) => Number.isFinite(value)).map(([name, value]) => `${name} ${value.toFixed(2)}`);
+    const said = values.filter(([, value]) => Number.isFinite(value)).map(([name, value]) => `${name} ${decimals(value, 2)}`);
     if (said.length) this.note.textContent = `Skill ${this.names[row]}, cumulant ${this.names[column]}: ${said.join(", ")}.`;
   }
 
@@ -87,7 +90,7 @@ export class PsiView {
       const gaps = this.psi[name].flatMap((row, i) => {
         return row.flatMap((value, j) => (value === null ? [] : [Math.abs(value - this.psi.played[i][j])]));
       });
-      return (gaps.reduce((a, b) => a + b, 0) / gaps.length).toFixed(3);
+      return decimals(gaps.reduce((a, b) => a + b, 0) / gaps.length, 3);
     };
     if (!this.psi) return;
     const played = this.psi.played.flat().some((value) => value !== null);
