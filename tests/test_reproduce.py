@@ -14,9 +14,10 @@ from cumulant.experiments.run_folders import read_run
 from cumulant.features import disentanglement
 from cumulant.goals.language import parse
 from cumulant.goals.suites import CLASSES
+from cumulant.goals.tasks import tables_of
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import random_policy
-from cumulant.worlds.films import first_interesting
+from cumulant.worlds.films import watch
 from cumulant.worlds.oracle import oracle_policy
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.shipped import oracle_of
@@ -169,12 +170,12 @@ def test_the_recorded_library_solves_phrases_from_frames():
 
 
 def test_worlds_seen_in_frames_are_filmed_in_their_own_look_and_solved_by_who_sees_more():
-    tasks = {"somewhere": parse("square left")}
-    films = [
-        first_interesting(PixelSpriteworld(size=16, look=look, max_steps=3), random_policy, tasks, jax.random.key(0))
+    task = parse("square left")
+    tables = tables_of([task])
+    plain, alike = (
+        watch(PixelSpriteworld(size=16, look=look, max_steps=3), random_policy, "somewhere", task, tables, seed=0)
         for look in ("plain", "alike")
-    ]
-    (plain,), (alike,) = films
+    )
     assert plain.frames.shape[1:] == (320, 320, 3)
     assert (plain.frames[0] != alike.frames[0]).any()
     assert oracle_of(PixelSpriteworld()) == (Spriteworld(), oracle_policy)

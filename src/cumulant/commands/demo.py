@@ -36,9 +36,13 @@ class Demo:
     def run(self) -> None:
         """Solve, draw, tell."""
         with on_terminal("loading", self.json):
+            import jax
+
+            from cumulant.bounds import check_memory
             from cumulant.goals.tasks import tables_of
-            from cumulant.transfer.evaluation import check_episodes, evaluate_references
-            from cumulant.worlds.films import WORTHWHILE, first_interesting, save_contact_sheet, save_gif
+            from cumulant.transfer.evaluation import check_episodes, evaluate_references, summarise
+            from cumulant.worlds.episodes import attempts
+            from cumulant.worlds.films import WORTHWHILE, film_of, save_contact_sheet, save_gif
 
             at_least("episodes", self.episodes, 1)
             check_episodes(self.episodes)
@@ -51,18 +55,25 @@ class Demo:
             )
         usable_files(self.out / "demo.gif", self.out / "demo.png")
         world: Any = library.world
+        kept = 4 * self.episodes * world.max_steps * len(world.feature_names)  # bytes of a phrase's episodes
+        check_memory(f"playing {self.episodes:,} episodes", len(_PHRASES) * kept)
         objects = (*world.objects, "agent")  # which stands in for the second object, where there is but one
         phrases = [phrase.format(*objects) for phrase in _PHRASES]
         tasks = {phrase: (library.task(phrase),) for phrase in phrases}
-        guides = library.weights_of_all(tables_of([task for (task,) in tasks.values()]))
+        tables = tables_of([task for (task,) in tasks.values()])
+        keys = jax.random.split(key, (len(tasks), self.episodes))
         with doing(f"playing three phrases from {self.episodes:,} starts each", self.json):
-            results = {"zero_shot": library.evaluate(tasks, key, self.episodes)}
+            played = attempts(world, library.gpi(), tables, library.weights_of_all(tables), keys)
+            ends = jax.device_get((played.success[:, None], played.steps[:, None]))
+        own = [summarise(success, steps, world.max_steps) for success, steps in zip(*ends, strict=True)]
+        results = {"zero_shot": dict(zip(tasks, own, strict=True))}
         with doing("playing the same with the oracle and at random", self.json):
             results |= evaluate_references(world, tasks, key, self.episodes)
         with doing("filming", self.json):
-            films = first_interesting(
-                world, library.gpi(), {p: task for p, (task,) in tasks.items()}, key, guides, WORTHWHILE
-            )
+            films = [
+                film_of(world, phrase, jax.tree.map(lambda leaf, i=i: leaf[i], played), task, WORTHWHILE)
+                for i, (phrase, (task,)) in enumerate(tasks.items())
+            ]
             save_gif(self.out / "demo.gif", films)
             save_contact_sheet(self.out / "demo.png", films)
         if self.json:

@@ -62,7 +62,7 @@ class Solve:
             from cumulant.goals.plans import Plan, tables_of
             from cumulant.storage import write_whole
             from cumulant.transfer.evaluation import summarise
-            from cumulant.worlds.episodes import aim_of, episode_keys, play_many
+            from cumulant.worlds.episodes import attempts, episode_keys, play_many
 
             self._check()
             library, key = self.using.load(), key_of(self.seed)
@@ -74,13 +74,17 @@ class Solve:
         limit = world.max_steps * (len(plan.stages) if plan else 1)
         kept = 4 * self.episodes * limit * len(world.feature_names)  # bytes: where everything was
         check_memory(f"playing {self.episodes:,} episodes", kept)
-        goal: Any
+        keys, committed = episode_keys(self.seed, self.episodes), self.gpi == "committed"
         if asked is not None:
-            w: Any = library.guide(asked)
-            goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], tables_of([asked])))
+            tables = tables_of([asked])
+            guides = library.guides_of(tables)
             named: dict[str, Any] = {"task": self.phrase, "canonical": str(asked)}
             if remark := library.remark(asked):
                 named["remark"] = remark
+
+            def played() -> Any:  # a program that serves the next phrase too
+                each = attempts(world, library.gpi(committed), tables, guides, keys[None])
+                return jax.tree.map(lambda leaf: leaf[0], each)
         else:
             reward = reward_named(self.reward, library)
             with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
@@ -88,12 +92,12 @@ class Solve:
             w = belief.w
             named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget} | _reading(belief)
 
-            def goal(state: Any) -> Any:
-                return reward(state) > _REWARDED
+            def played() -> Any:
+                policy = library.policy(w, committed)
+                return jax.jit(partial(play_many, world, policy, lambda state: reward(state) > _REWARDED))(keys)
 
-        policy = library.policy(w, self.gpi == "committed")
         with doing(f"playing {self.episodes:,} episodes", self.json):
-            episodes = jax.jit(partial(play_many, world, policy, goal))(episode_keys(self.seed, self.episodes))
+            episodes = played()
             success, steps = jax.device_get((episodes.success, episodes.steps))
             result = summarise(success[None], steps[None], limit)
         if plan:

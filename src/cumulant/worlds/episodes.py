@@ -252,6 +252,18 @@ def attempt(
 
 
 @eqx.filter_jit
+def attempts(
+    world: World,
+    make_policy: PolicyMaker,
+    tables: Bool[Array, "tasks c k m"] | PlanTable,
+    guides: PyTree[Shaped[Array, "tasks ..."]],
+    keys: Key[Array, "tasks episodes"],
+) -> Play:
+    """An episode for every task and key, from its start to its end: leaves are [tasks, episodes, ...]."""
+    return over_episodes(world, partial(attempt, world, make_policy), (tables, guides), keys)
+
+
+@eqx.filter_jit
 def endings(
     world: World,
     make_policy: PolicyMaker,

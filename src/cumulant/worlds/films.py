@@ -3,9 +3,8 @@
 import base64
 import html
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from textwrap import wrap
 
@@ -13,13 +12,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PRNGKeyArray, PyTree, Shaped, UInt8
+from jaxtyping import Array, PyTree, Shaped, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
 from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import check_writable, write_whole
-from cumulant.worlds.episodes import Play, PolicyMaker, attempt, episode_keys, over_episodes
+from cumulant.worlds.episodes import Play, PolicyMaker, attempts, episode_keys
 from cumulant.worlds.markings import marked, ticked
 from cumulant.worlds.protocol import Arena, World, check_drawable, render
 
@@ -79,28 +78,6 @@ class Film:
         return f"Film of {self.caption!r}: {told} {self.steps} step{'s' * (self.steps != 1)}{seed}"
 
 
-def first_interesting(
-    world: World,
-    make_policy: PolicyMaker,
-    tasks: Mapping[str, Task | Plan],
-    key: PRNGKeyArray,
-    guides: PyTree | None = None,
-    least: int = 1,
-) -> list[Film]:
-    """For each captioned task, the first episode of several starts that takes `least` steps, or else the longest."""
-    keys = jax.random.split(key, (len(tasks), _STARTS))
-    tables = tables_of(list(tasks.values()))
-    episodes = _attempts(world, make_policy, (tables, tables if guides is None else guides), keys)
-    each = [jax.tree.map(lambda leaf, i=i: leaf[i], episodes) for i in range(len(tasks))]
-    pairs = zip(tasks.items(), each, strict=True)
-    return [film_of(world, caption, group, goal, least) for (caption, goal), group in pairs]
-
-
-@eqx.filter_jit
-def _attempts(world: World, make_policy: PolicyMaker, xs: tuple, keys: Key[Array, "tasks starts"]) -> Play:
-    return over_episodes(world, partial(attempt, world, make_policy), xs, keys)
-
-
 def watch(
     world: World,
     make_policy: PolicyMaker,
@@ -115,7 +92,7 @@ def watch(
     """
     check_drawable(world)
     tables = jnp.zeros((1, 1, len(world.feature_names), 3), bool) if goal is None else tables_of([goal])
-    played = _attempts(world, make_policy, (tables, guides), episode_keys(seed, _STARTS)[None])
+    played = attempts(world, make_policy, tables, guides, episode_keys(seed, _STARTS)[None])
     film = film_of(world, caption, jax.tree.map(lambda leaf: leaf[0], played), goal, WORTHWHILE, seed)
     if goal is not None:
         return film
