@@ -24,7 +24,7 @@ from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, at_once
 
 CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
-_JUDGED_EVERY = 8  # parts: judging takes as long as some of them
+JUDGED_EVERY = 8  # parts: judging takes as long as some of them
 Advance = Callable[[PyTree, Array], tuple[PyTree, Array]]  # (arrays of a Training, until) → (the same, mean loss)
 
 
@@ -81,7 +81,7 @@ def play_freely(
         if not math.isfinite(float(loss)):
             raise Diverged(f"the loss is {float(loss)} at update {update}; {checkpoints.last_good(out)}")
         metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
-        if update % (chunk * _JUDGED_EVERY) == 0 or update == config.updates:
+        if update % (chunk * JUDGED_EVERY) == 0 or update == config.updates:
             success = judge(eqx.combine(arrays.network, static.network))
             metrics |= {} if success is None else {"success": success}
         report(metrics | {"seconds": seconds})

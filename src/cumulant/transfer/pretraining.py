@@ -18,7 +18,7 @@ from cumulant.freeplay import checkpoints
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
-from cumulant.freeplay.runs import CHUNKS, Diverged, play_freely
+from cumulant.freeplay.runs import CHUNKS, JUDGED_EVERY, Diverged, play_freely
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
@@ -103,22 +103,45 @@ def pretrain(
 
 
 def pretrain_in_step(
-    world: World, config: FreePlay, seeds: Sequence[int], features: Sequence[Features]
+    world: World,
+    config: FreePlay,
+    seeds: Sequence[int],
+    features: Sequence[Features],
+    report: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> tuple[list[Library], dict[str, float]]:
-    """Several seeds' free play as one program: their libraries, and the seconds of compiling and of training."""
+    """Several seeds' free play as one program: their libraries, and the seconds of compiling and of training.
+
+    On a CPU each library is, bit for bit, what `pretrain` makes of its seed. `report` hears every run's metrics after
+    each part, some with the success on held-out goals.
+    """
+    tremble = _tremble(world, features[0])
+    played: World = Seen(world, tremble=tremble) if tremble else world
 
     def advance(f: Features, training: Training, until: Array) -> tuple[Training, Array]:
-        return train(world, config, f, training, until)
+        return train(played, config, f, training, until)
 
-    begun = [start(world, config, f, jax.random.key(seed)) for f, seed in zip(features, seeds, strict=True)]
+    begun = [start(played, config, f, jax.random.key(seed)) for f, seed in zip(features, seeds, strict=True)]
     runs = InStep(advance, features, begun)
     for part in range(1, CHUNKS + 1):
-        losses = runs.advance(config.updates * part // CHUNKS)
+        update = config.updates * part // CHUNKS
+        losses = runs.advance(update)
         if not jnp.isfinite(losses).all():
             raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
-    ended = zip([runs.run(i).network for i in range(len(features))], features, seeds, strict=True)
-    libraries = [_finished(world, config, network, f, seed) for network, f, seed in ended]
+        if report:
+            about = {"update": update, "env_steps": update * config.num_envs, "seconds": runs.train_seconds}
+            metrics = [about | {"loss": float(loss)} for loss in losses]
+            if part % JUDGED_EVERY == 0:
+                for i, f in enumerate(features):
+                    metrics[i] |= _judged(Library(world, config, runs.run(i).network, f, tremble=tremble))
+            report(metrics)
+    ended = zip([runs.run(i).network for i in range(len(seeds))], features, seeds, strict=True)
+    finished = [_finished(played, config, network, f, seed) for network, f, seed in ended]
+    libraries = [replace(each, world=world, tremble=tremble) for each in finished]
     return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
+
+
+def _judged(library: Library) -> dict[str, float]:
+    return {"success": _held_out_success(library)} if library.knows_words else {}
 
 
 def _tremble(world: World, features: Features) -> tuple[float, ...]:
