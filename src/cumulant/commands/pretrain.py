@@ -108,14 +108,9 @@ class Pretrain:
 
     def _settings_for(self, world: "World") -> FreePlay:
         """The settings, with what suits the world's features and environments where they are still the preset's."""
-        from cumulant.worlds.protocol import at_once
-
         preset = PRESETS[self.preset]
-        grown = for_features(preset, len(world.feature_names))
-        if (most := at_once(world)) is not None:  # as many updates, each after a step of every environment
-            grown = replace(grown, num_envs=most, env_steps=most * grown.updates)
         given = {name: value for name, value in vars(self.settings).items() if value != getattr(preset, name)}
-        return replace(grown, **given)
+        return replace(suited(preset, world), **given)
 
     def _world_and_features(self) -> "tuple[World, Features]":
         """The world that the features were learnt in, or one of the given objects; and the features."""
@@ -139,7 +134,6 @@ class Pretrain:
     def _own_world(self) -> "tuple[World, Features]":
         """Any other world, looked at before anything is learnt in it; and the features."""
         from cumulant.features.coordinates import true_features
-        from cumulant.worlds.check import check
 
         if self.objects is not None:
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
@@ -149,12 +143,29 @@ class Pretrain:
         else:
             world = world_named(self.world)
             features = features_named(self.features, world)
-        for finding in check(world):
-            said = f"{finding.about}: {finding.message}"
-            if finding.kind == "error":
-                raise BadInput(f"nothing can be learnt in this world: {said}")
-            print(f"warning: {said}", file=sys.stderr)
+        looked_at(world)
         return world, features
+
+
+def suited(preset: FreePlay, world: "World") -> FreePlay:
+    """A preset with what suits a world's features and environments."""
+    from cumulant.worlds.protocol import at_once
+
+    grown = for_features(preset, len(world.feature_names))
+    if (most := at_once(world)) is not None:  # as many updates, each after a step of every environment
+        grown = replace(grown, num_envs=most, env_steps=most * grown.updates)
+    return grown
+
+
+def looked_at(world: "World") -> None:
+    """BadInput for a world in which nothing can be learnt; what else is odd is told."""
+    from cumulant.worlds.check import check
+
+    for finding in check(world):
+        said = f"{finding.about}: {finding.message}"
+        if finding.kind == "error":
+            raise BadInput(f"nothing can be learnt in this world: {said}")
+        print(f"warning: {said}", file=sys.stderr)
 
 
 def _example(library: "Library") -> str:

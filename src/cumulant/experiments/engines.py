@@ -53,7 +53,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Local:
-    """This process: one work after the other, each over all local devices.
+    """The process itself: one work after the other, each over all local devices.
 
     >>> Local(in_step=4).together()
     4

@@ -1,4 +1,4 @@
-"""Sweeps: a list of frozen trials, each a pure function from its config to a run folder. What is finished is skipped."""
+"""Sweeps: lists of frozen trials, each a pure function from its config to a run folder. What is finished is skipped."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from cumulant.experiments.run_folders import is_finished, write_run
 from cumulant.experiments.statistics import by_class
 from cumulant.experiments.swept import METHODS
 from cumulant.experiments.trials import Trials
-from cumulant.freeplay.settings import FreePlay
+from cumulant.freeplay.settings import PRESETS
 from cumulant.goals.suites import MAX_TASKS
 from cumulant.locks import locked
 from cumulant.storage import Unwritable
@@ -63,6 +63,9 @@ class Evaluation(Trials):
             check_budget(budget)
 
 
+BY_DEFAULT = Evaluation()
+
+
 @dataclass(frozen=True)
 class Trial:
     """A run to be done: a world, a method with its settings, a seed, and how it is judged. It says all that counts.
@@ -74,9 +77,9 @@ class Trial:
     """
 
     world: World
-    settings: DataclassInstance = FreePlay()
+    settings: DataclassInstance = PRESETS["fast"]
     seed: int = 0
-    evaluation: Evaluation = Evaluation()
+    evaluation: Evaluation = BY_DEFAULT
     method: str = "play"
 
     def __post_init__(self) -> None:
@@ -135,6 +138,10 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def _as_dict(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
 @dataclass(frozen=True)
 class Group:
     """Trials that differ in seed and evaluation alone: their runs are one program."""
@@ -174,7 +181,7 @@ class Group:
 
     def _write(self, trial: Trial, folder: Path, ran: Ran, seconds: float) -> None:
         """All but the library: the config, and the success at every task."""
-        settings = {name: asdict(value) if is_dataclass(value) else value for name, value in trial.config.items()}
+        settings = {name: _as_dict(value) for name, value in trial.config.items()}
         about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
         times = {"seconds": ran.seconds | {"total_s": seconds}, "in_step": len(self.trials)}
         told = {"trial": trial.name, "settings": settings, "success": by_class(ran.rows)}
@@ -229,11 +236,12 @@ def sweep(
         report(event)
 
     with locked(out):
-        there = [trial for trial in trials if is_finished(out / trial.name, trial.config)]
-        for trial in there:
-            report({"event": "skipped", "trial": trial.name})
-        by.run(groups([trial for trial in trials if trial not in there], by.together()), out, hear)
-    return Swept(tuple(finished), tuple(trial.name for trial in there), failures)
+        there = {trial.name: is_finished(out / trial.name, trial.config) for trial in trials}
+        skipped = tuple(name for name, done in there.items() if done)
+        for name in skipped:
+            report({"event": "skipped", "trial": name})
+        by.run(groups([trial for trial in trials if not there[trial.name]], by.together()), out, hear)
+    return Swept(tuple(finished), skipped, failures)
 
 
 def engine_named(name: str) -> Engine:

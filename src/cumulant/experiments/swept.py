@@ -30,13 +30,14 @@ class Method(NamedTuple):
 
     settings: type
     presets: Mapping[str, Any]
+    preset: str  # the one that is meant where none is named
     check: "Callable[[Trial], None]"  # OutOfBounds for what takes more memory than there is
     fill: "Callable[[Sequence[Trial], Sequence[Path]], Iterator[Ran]]"
 
 
 def _play(trials: "Sequence[Trial]", folders: Sequence[Path]) -> Iterator[Ran]:
     """Free play, then GPI from words and, with budgets, from labelled steps."""
-    world, settings = trials[0].world, trials[0].settings
+    world, settings = trials[0].world, _free_play(trials[0])
     if at_once(world) is not None:  # episodes on the host: one run at a time
         for trial, folder in zip(trials, folders, strict=True):
             yield _played_alone(trial, folder)
@@ -53,6 +54,11 @@ def _play(trials: "Sequence[Trial]", folders: Sequence[Path]) -> Iterator[Ran]:
         yield _judged(trial, library, folder, mine, seconds)
 
 
+def _free_play(trial: "Trial") -> FreePlay:
+    assert isinstance(trial.settings, FreePlay)  # a trial sees to it
+    return trial.settings
+
+
 def _played_alone(trial: "Trial", folder: Path) -> Ran:
     clock, lines = Clock(), list[str]()
 
@@ -61,7 +67,7 @@ def _played_alone(trial: "Trial", folder: Path) -> Ran:
         if metrics["event"] == "progress":
             lines.append(line_of(metrics))
 
-    library = pretrain(trial.world, trial.settings, trial.seed, report=hear)
+    library = pretrain(trial.world, _free_play(trial), trial.seed, report=hear)
     assert library is not None  # nothing stops it
     return _judged(trial, library, folder, lines, {"compile_s": clock.compiling, "train_s": clock.learning})
 
@@ -79,7 +85,7 @@ def _judged(trial: "Trial", library: Library, folder: Path, lines: list[str], se
 
 
 def _check_play(trial: "Trial") -> None:
-    check_size(trial.world, trial.settings, true_features)
+    check_size(trial.world, _free_play(trial), true_features)
 
 
-METHODS = {"play": Method(FreePlay, PRESETS, _check_play, _play)}
+METHODS = {"play": Method(FreePlay, PRESETS, "cpu", _check_play, _play)}

@@ -1,4 +1,4 @@
-"""Several runs as one program: side by side, which keeps a GPU busy; on a CPU one after another, as if each were alone."""
+"""Several runs as one program: side by side, which keeps a GPU busy; on a CPU in turn, each as if it were alone."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -57,12 +57,12 @@ class InStep(Generic[Run]):
 
 
 def _one_after_another(advance: Callable[..., tuple[Run, PyTree]]) -> Callable[..., tuple[Run, PyTree]]:
-    """Runs in a loop, whose body is the very program of one run: batches of matrices would be summed in another order."""
+    """Runs in a loop, whose body is the very program of one run: in batches, products are summed in another order."""
 
     def all_runs(own: PyTree, arrays: Run, until: Int[Array, ""]) -> tuple[Run, PyTree]:
         def one(given: tuple[PyTree, Run]) -> tuple[Run, Array, PyTree]:
             run, report = advance(given[0], given[1]._replace(update=arrays.update), until)  # type: ignore[attr-defined]
-            return run._replace(update=None), run.update, report
+            return run._replace(update=None), run.update, report  # type: ignore[attr-defined]
 
         each = own, arrays._replace(update=None)  # type: ignore[attr-defined]
         runs, update, reports = jax.lax.map(one, each)
