@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 
@@ -27,6 +27,7 @@ class Filled(NamedTuple):
     failure: str = ""
 
 
+@runtime_checkable
 class Work(Protocol):
     """What fills folders. It is a plain value, which can be sent to another process, and depends on nothing else."""
 
@@ -41,6 +42,7 @@ class Work(Protocol):
         """The same in pieces of one folder each."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """What does work."""
 

@@ -21,7 +21,7 @@ _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: #1b1f24; background: #f4f5f7;
   margin: 0; }
-main { max-width: 1080px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+main { max-width: 1160px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 0 0 .75rem; }
 p { margin: .4rem 0; } .quiet { color: #59636e; }
@@ -29,10 +29,11 @@ section { background: #fff; border: 1px solid #dfe3e8; border-radius: 10px;
   padding: 1.25rem 1.5rem; margin: 1.25rem 0; }
 .best { border-left: 5px solid #009e73; } .failed { border-left: 5px solid #d55e00; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .4rem .6rem; border-bottom: 1px solid #e6e9ed; white-space: nowrap; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .4rem .45rem; border-bottom: 1px solid #e6e9ed; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 11rem; }
-th { font-weight: 600; color: #59636e; } td small { color: #59636e; } tr:last-child td { border-bottom: 0; }
+th { font-weight: 600; color: #59636e; white-space: normal; vertical-align: bottom; }
+td small { color: #59636e; } tr:last-child td { border-bottom: 0; }
 img { width: 100%; height: auto; display: block; } code { font-size: .88em; overflow-wrap: anywhere; }
 """
 
@@ -194,8 +195,7 @@ def _draw_curves(ax: Axes, settings: Sequence[Setting], curves: Sequence[Curve |
             ax.fill_between(found.steps, found.low, found.high, color=_COLOURS[i], alpha=0.15, linewidth=0)
     labelled, losses = words.startswith("Success"), words.endswith("loss")
     ax.set(xlabel="labelled steps" if labelled else "environment steps", ylabel="loss" if losses else "success")
-    if labelled:
-        ax.set_xscale("log")
+    ax.set(**({"xscale": "log"} if labelled else {"xlim": (0, None)}))
     if losses:
         ax.set_yscale("log")
     else:

@@ -68,7 +68,7 @@ def summarise_sweep(folder: Path) -> SweepReport:
         alike.setdefault(_but_seed(run), []).append((run, path))
     varied = _varied([json.loads(key) for key in alike])
     settings = [_setting(json.loads(key), varied, group) for key, group in alike.items()]
-    settings.sort(key=lambda each: -max((point.mean for point in each.overall.values()), default=0))
+    settings.sort(key=lambda each: -next((point.mean for point in each.overall.values()), 0.0))
     return SweepReport(str(folder), settings, list(_best(settings)), failed)
 
 

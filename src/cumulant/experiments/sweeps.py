@@ -102,7 +102,9 @@ class Trial:
         odd = {name: value for name, value in world.items() if value != _plain(usual.get(name))}
         said = {"": kind, "method": method, **odd, "seed": str(self.seed), **settings, **evaluation}
         words = [f"{name} {_short(value)}".strip() for name, value in said.items() if value != ""]
-        readable = _UNREADABLE.sub("-", "-".join(words).lower())[:_READABLE].strip("-.")
+        readable = _UNREADABLE.sub("-", "-".join(words).lower()).strip("-.")
+        if len(readable) > _READABLE:
+            readable = readable[:_READABLE].rpartition("-")[0]
         everything = [kind, world, self.method, self.seed, settings, evaluation]
         checksum = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
         return f"{readable}-{checksum[:8]}"
