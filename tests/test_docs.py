@@ -8,7 +8,7 @@ import pytest
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/index.md", "docs/worlds.md", "docs/gymnasium.md", "docs/features.md")
+PAGES = ("README.md", "docs/index.md", "docs/worlds.md", "docs/gymnasium.md", "docs/features.md", "docs/scale.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

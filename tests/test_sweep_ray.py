@@ -1,5 +1,6 @@
 """A sweep on a real Ray cluster: two nodes on this machine, which only its own loopback reaches."""
 
+import json
 import os
 import warnings
 from importlib.util import find_spec
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cumulant
+from cumulant.commands.cli import main
 from cumulant.experiments.engines import FAILURE
 from cumulant.experiments.on_ray import Ray
 from cumulant.experiments.run_folders import read_run
@@ -68,3 +70,14 @@ def test_five_trials_come_back_whole_one_fails_by_name_and_the_killed_one_is_ret
     assert {path.name for path in out.iterdir()} == {trial.name for trial in (*good, kills, breaks)}
     again = sweep([*good, kills], out, Ray(cluster.address))
     assert set(again.skipped) == set(came.finished)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_the_parts_of_a_figure_run_on_a_cluster(cluster, tmp_path, capsys):
+    options = ["--smoke", "--only", "references", "--out", str(tmp_path), "--json"]
+    assert main(["reproduce", "fig4", *options, "--engine", "ray", "--address", cluster.address]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["lines"].keys() == {"oracle", "random"}
+    assert "references: finished" in printed.err
+    assert read_run(tmp_path / "runs" / "references").rows
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["references"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import jax
 
 import cumulant
-from cumulant.experiments.engines import Filled, failed
+from cumulant.experiments.engines import Engine, Filled, failed
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
 from cumulant.freeplay.settings import FreePlay
@@ -108,6 +108,22 @@ def run_part(name: str, part: Part, scale: Scale, out: Path, say: Callable[[str]
         with locked(run_folder(name, out), "*", "*/*"):  # a part may keep libraries, with their encoders
             if not is_recorded(name, part, scale, out):  # by somebody who has just finished it
                 _fill(name, part, scale, run_folder(name, out), say)
+
+
+def run_parts(
+    parts: Mapping[str, Part], scale: Scale, out: Path, engine: Engine, say: Callable[[str], None]
+) -> dict[str, str]:
+    """Have an engine fill the parts' folders; those that failed, and why. Nobody else may be filling any of them."""
+    folder, failures = run_folder("", out), dict[str, str]()
+
+    def hear(event: dict[str, Any]) -> None:
+        say(": ".join(filter(None, (event["trial"], event["event"], event.get("reason", "")))))
+        if event["event"] == "failed":
+            failures[event["trial"]] = event["reason"]
+
+    with locked(folder):
+        engine.run([PartWork(name, part, scale) for name, part in parts.items()], folder, hear)
+    return failures
 
 
 @dataclass(frozen=True)
