@@ -123,6 +123,18 @@ def test_what_is_no_sweep_is_refused_in_one_line_and_nothing_is_written(name, sa
     assert not list(tmp_path.rglob("*"))
 
 
+def test_a_hostile_trial_moves_no_cursor_and_breaks_nothing(folder, capsys):
+    trial(folder, 8, 0, (1.0,), kind="[/red]\x1b[2J")
+    (folder / "oom-8-1-1000" / "library" / "metrics.jsonl").write_text(
+        '[]\n{"update": 1, "env_steps": 4, "loss": NaN}\n'
+    )
+    assert main(["report", str(folder)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    trial(folder, 8, 2, (1.5,))
+    assert main(["report", str(folder)]) == 2
+    assert "oom-8-2-1000 is no trial of a sweep" in capsys.readouterr().err
+
+
 def test_a_damaged_trial_is_named(folder, capsys):
     (folder / "oom-8-0-1000" / "metrics.jsonl").write_text("half a li")
     assert main(["report", str(folder)]) == 2

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, usable_files
@@ -48,22 +49,28 @@ class Report:
 
 
 def _tell(report: "SweepReport") -> None:
+    from cumulant.experiments.engines import printable
+
+    def shown(words: list[str]) -> list[str]:
+        return [escape(printable(each)) for each in words]
+
     for line in dict.fromkeys(line for each in report.settings for line in each.overall):
         judged = [each for each in report.settings if line in each.overall]
         kinds = dict.fromkeys(kind for each in judged for kind in each.success[line])
         rows = [
-            [each.label, str(len(each.seeds)), _shown(each.overall[line])]
-            + [_shown(each.success[line].get(kind)) for kind in kinds]
+            [each.label, str(len(each.seeds)), _cell(each.overall[line])]
+            + [_cell(each.success[line].get(kind)) for kind in kinds]
             for each in judged
         ]
-        print_table(f"Success, {line}, with 95 % intervals", ["settings", "seeds", "all tasks", *kinds], rows)
+        title = f"Success, {printable(line)}, with 95 % intervals"
+        print_table(escape(title), shown(["settings", "seeds", "all tasks", *kinds]), [shown(row) for row in rows])
     for best in report.best:
-        print(f"Best, {best.line}: {best.label}, {_shown(best.success)}, {best.chosen_on}.")
+        print(f"Best, {printable(best.line)}: {best.label}, {_cell(best.success)}, {best.chosen_on}.")
         if best.not_told_apart:
             print(f"Its interval does not tell it apart from: {'; '.join(best.not_told_apart)}.")
     for name, reason in report.failed.items():
-        print(f"failed: {name}: {reason}")
+        print(f"failed: {printable(name)}: {reason}")
 
 
-def _shown(point: "Point | None") -> str:
+def _cell(point: "Point | None") -> str:
     return "–" if point is None else f"{point.mean:.3f} [{point.low:.3f}, {point.high:.3f}]"

@@ -116,6 +116,11 @@ def in_words(error: BaseException) -> str:
     """An error in one line, without what could move a terminal's cursor."""
     said = (str(error).strip().splitlines() or [""])[0]
     words = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return printable(words)
+
+
+def printable(words: str) -> str:
+    """Words of somebody else's, as they can be shown."""
     return "".join(c if c.isprintable() else "?" for c in words)[:_LONGEST]
 
 
@@ -124,4 +129,4 @@ def failure_of(folder: Path) -> str | None:
     if not (folder / FAILURE).exists():
         return None
     told = parsed(read_plain(folder, FAILURE, _FAILURE_BYTES), folder / FAILURE)
-    return str(told.get("failure")) if isinstance(told, dict) else None
+    return printable(str(told.get("failure"))) if isinstance(told, dict) else None

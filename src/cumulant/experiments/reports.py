@@ -1,13 +1,14 @@
 """What a sweep says: each choice of settings with success and intervals, how it learnt, and which is best."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cumulant.experiments.engines import failure_of
+from cumulant.experiments.engines import failure_of, printable
 from cumulant.experiments.parts import TUNING_SEED
 from cumulant.experiments.run_folders import Row, Run, read_run
 from cumulant.experiments.statistics import Curve, Point, last, lines_of, stratified_interval
@@ -17,6 +18,7 @@ from cumulant.storage import Unreadable
 from cumulant.transfer.evaluation import interval
 
 _ALL = 2**31  # updates: the metrics of a whole run
+_MOST = 2**53  # episodes, or environment steps
 _LEARNT = ("loss", "success")  # what is known on the way
 
 
@@ -59,7 +61,7 @@ def summarise_sweep(folder: Path) -> SweepReport:
     failed = {path.name: reason for path in names if (reason := failure_of(path)) is not None}
     runs = [(read_run(path), path) for path in names if (path / "config.json").exists()]
     for run, path in runs:
-        if not {"method", "world", "what", "seed", "evaluation"} <= run.settings.keys():
+        if not _is_trial(run):
             raise Unreadable(f"{path} is no trial of a sweep")
     if not runs and not failed:
         raise Unreadable(f"there is no sweep in {folder}: it holds no trial that is finished or failed")
@@ -70,6 +72,14 @@ def summarise_sweep(folder: Path) -> SweepReport:
     settings = [_setting(json.loads(key), varied, group) for key, group in alike.items()]
     settings.sort(key=lambda each: -next((point.mean for point in each.overall.values()), 0.0))
     return SweepReport(str(folder), settings, list(_best(settings)), failed)
+
+
+def _is_trial(run: Run) -> bool:
+    """Whether it is all there, and its numbers are some."""
+    kinds = {"method": str, "world": dict, "what": dict, "seed": int, "evaluation": dict}
+    rates = all(0 <= row.success <= 1 and 0 < row.episodes < _MOST for row in run.rows)
+    seconds = all(math.isfinite(each) for each in run.seconds.values())
+    return rates and seconds and all(isinstance(run.settings.get(name), kind) for name, kind in kinds.items())
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -107,7 +117,7 @@ def _setting(told: dict[str, Any], varied: Sequence[str], group: Sequence[tuple[
     ended = {line: last(rows, line) for line in lines_of(rows)}
     kinds = {line: dict.fromkeys(row.kind for row in mine) for line, mine in ended.items()}
     return Setting(
-        label=", ".join(words) or str(told["world"].get("kind", "all trials")),
+        label=printable(", ".join(words) or str(told["world"].get("kind", "all trials"))),
         settings=told,
         seeds=tuple(sorted(run.settings["seed"] for run, _ in group)),
         trials=tuple(run.name for run, _ in group),
@@ -157,15 +167,16 @@ def _learning(libraries: Sequence[Path]) -> Iterator[tuple[str, Curve]]:
     """What was known on the way: the mean over seeds, and their range."""
     lines = [[json.loads(line) for line in read_metrics(library, _ALL)] for library in libraries]
     for name in _LEARNT:
-        at: dict[float, list[float]] = {}
+        at: dict[int, list[float]] = {}
         for each in lines:
             for line in each:
-                if isinstance(line.get(name), int | float) and isinstance(line.get("env_steps"), int | float):
-                    at.setdefault(line["env_steps"], []).append(line[name])
+                steps, value = line.get("env_steps"), line.get(name)
+                if isinstance(steps, int) and 0 <= steps < _MOST and isinstance(value, float) and math.isfinite(value):
+                    at.setdefault(steps, []).append(value)
         if at:
-            steps = sorted(at)
-            mean, low, high = (np.array([float(of(at[step])) for step in steps]) for of in (np.mean, np.min, np.max))
-            yield name, Curve(np.array(steps, float), mean, low, high)
+            known = sorted(at)
+            mean, low, high = (np.array([float(of(at[step])) for step in known]) for of in (np.mean, np.min, np.max))
+            yield name, Curve(np.array(known, float), mean, low, high)
 
 
 def _best(settings: Sequence[Setting]) -> Iterator[Best]:
