@@ -6,15 +6,18 @@ without asking anybody: what devices tell each other is what their worlds have j
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from cumulant.bounds import OutOfBounds
+from cumulant.freeplay.processes import like, numbers_of
 from cumulant.freeplay.settings import FreePlay
 from cumulant.worlds.protocol import World, at_once
 
@@ -30,18 +33,35 @@ def mesh_of(devices: int | None, world: World, config: FreePlay) -> Mesh | None:
     """
     there, processes = jax.device_count(), jax.process_count()
     devices = (there if processes > 1 else 1) if devices is None else devices
-    if not 1 <= devices <= there:
-        raise OutOfBounds(f"devices must lie between 1 and {there}, which there are, but is {devices}")
+    if devices < 1:
+        raise OutOfBounds(f"devices must be at least 1, but is {devices}")
+    if devices > there:
+        raise OutOfBounds(f"devices must be at most {there}, as many as there are, but is {devices}")
     if processes > 1 and devices < there:
-        raise OutOfBounds(f"{processes} processes with {there} devices take part: all of them run it, not {devices}")
+        raise OutOfBounds(f"devices must be {there}, all that the {processes} processes have, but is {devices}")
     if devices == 1:
         return None
     if at_once(world) is not None:
-        raise OutOfBounds("a world that one process steps cannot be spread over several devices: use one")
+        raise OutOfBounds(f"devices must be 1 for a world on the host, which one process steps, but is {devices}")
     for name in ("num_envs", "batch"):
         if (size := getattr(config, name)) % devices:
-            raise OutOfBounds(f"{name} must be a multiple of the devices, but {size:,} is none of {devices}")
+            raise OutOfBounds(f"{name} must be a multiple of the {devices} devices, but is {size:,}")
     return jax.make_mesh((devices,), (_AXIS,), (AxisType.Auto,), devices=jax.devices()[:devices])
+
+
+def place(mesh: Mesh | None, training: Tree) -> Tree:
+    """The arrays of a Training as they are to lie on the devices, from one device or from others."""
+    if mesh is None:
+        return training
+
+    def put(array: Array, at: NamedSharding) -> Array:
+        numbers = np.asarray(numbers_of(array))
+        return like(array, jax.make_array_from_callback(numbers.shape, at, lambda part: numbers[part]))
+
+    shares = {name: NamedSharding(mesh, share) for name, share in _shares(training).items()}
+    return training._replace(
+        **{name: jax.tree.map(partial(put, at=at), getattr(training, name)) for name, at in shares.items()}
+    )
 
 
 def over(mesh: Mesh | None) -> AbstractContextManager[object]:
@@ -60,10 +80,12 @@ def everywhere(tree: Tree) -> Tree:
 
 
 def settled(training: Tree) -> Tree:
-    """A Training as it lies between updates; on one device, the same."""
-    names = training._fields  # type: ignore[attr-defined]
-    parts = {name: (spread if name in _SPREAD else everywhere)(getattr(training, name)) for name in names}
-    return training._replace(**parts)  # type: ignore[attr-defined]
+    """A Training as `place` puts it, after each update; on one device, the same."""
+    return training._replace(**{n: _held(getattr(training, n), share) for n, share in _shares(training).items()})
+
+
+def _shares(training: Tree) -> dict[str, P]:
+    return {name: P(_AXIS) if name in _SPREAD else P() for name in training._fields}
 
 
 def _held(tree: Tree, share: P) -> Tree:

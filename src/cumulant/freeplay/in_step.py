@@ -7,7 +7,7 @@ then, bit for bit, what it is alone. Side by side, or in a program for several d
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -131,7 +131,7 @@ def _in_turn(advance: Train[Run], arrays: Run) -> Train[Run]:
     return program
 
 
-def _for_all_but_the_counter(run: Run, each: object, counter: object) -> Run:
+def _for_all_but_the_counter(run: Run, each: Any, counter: Any) -> Run:
     """The same for each field of a run, and something else for the counter that all share."""
     return type(run)(*[each] * len(run))._replace(update=counter)  # type: ignore[attr-defined]
 
