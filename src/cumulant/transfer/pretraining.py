@@ -1,7 +1,7 @@
 """From a world to a library: free play, alone or several seeds in step, with what it takes to judge and keep it."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from jaxtyping import Array
 
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
-from cumulant.freeplay import checkpoints
+from cumulant.freeplay import checkpoints, processes
+from cumulant.freeplay.devices import mesh_of
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
@@ -23,7 +24,7 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
 from cumulant.locks import locked
-from cumulant.storage import discard
+from cumulant.storage import discard, seal_of
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder
 from cumulant.transfer.skills import disturbance
@@ -48,6 +49,7 @@ def pretrain(
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_every: float = 60.0,
     force: bool = False,
+    devices: int | None = None,
 ) -> Library | None:
     """Play freely in a world and learn Ψ. With `out`, metrics, checkpoints and the finished library go there.
 
@@ -55,6 +57,8 @@ def pretrain(
     Returns the library, or None if `should_stop` ended the run; then `resume` goes on from the last checkpoint, and the
     weights at the end are the same, bit for bit on a CPU, as if nothing had happened. So they are if it was killed.
     `force` overwrites a run in the folder. Nobody else may write there at the same time.
+    `devices` is how many share the run, and it is resumed on any number: by default one, or, if several processes call
+    this (after `jax.distributed.initialize`), all that they have. The first process alone writes.
 
     >>> import cumulant
     >>> brief = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
@@ -64,7 +68,8 @@ def pretrain(
     """
     check_features(features, world)
     check_size(world, config, features)
-    out = None if out is None else Path(out)
+    mesh = mesh_of(devices, world, config)
+    out = Path(out) if out is not None and processes.is_first() else None
 
     def judge(network: Network) -> float | None:
         library = Library(apart(world), config, network, features, tremble=tremble)
@@ -76,9 +81,12 @@ def pretrain(
     about = describe(world, config, features) | {"seed": seed}
     tremble = _tremble(world, features)
     played: World = Seen(world, tremble=tremble) if tremble else world
-    with locked(out, encoder_folder(out).name) if out else nullcontext():
-        if out:
-            _prepare(out, features, resume, force)
+    with ExitStack() as held:
+        with processes.together():
+            if out:
+                held.enter_context(locked(out, encoder_folder(out).name))
+                _prepare(out, features, resume, force)
+        processes.check_same(seal_of(about))
         network = play_freely(
             played,
             config,
@@ -92,6 +100,7 @@ def pretrain(
             resume=resume,
             checkpoint_every=checkpoint_every,
             rehearsed=(judge, finish),
+            mesh=mesh,
         )
         if network is None:
             return None
@@ -131,13 +140,20 @@ def pretrain_in_step(
             about = {"update": update, "env_steps": update * config.num_envs, "seconds": runs.train_seconds}
             metrics = [about | {"loss": float(loss)} for loss in losses]
             if part % JUDGED_EVERY == 0:
-                for i, f in enumerate(features):
-                    metrics[i] |= _judged(Library(world, config, runs.run(i).network, f, tremble=tremble))
+                for each, network, f in zip(metrics, _networks(runs), features, strict=True):
+                    each |= _judged(Library(world, config, network, f, tremble=tremble))  # noqa: PLW2901
             report(metrics)
-    ended = zip([runs.run(i).network for i in range(len(seeds))], features, seeds, strict=True)
+    ended = zip(_networks(runs), features, seeds, strict=True)
     finished = [_finished(played, config, network, f, seed) for network, f, seed in ended]
     libraries = [replace(each, world=world, tremble=tremble) for each in finished]
     return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
+
+
+def _networks(runs: InStep[Training]) -> list[Network]:
+    """Every run's as it stands, without what else a run carries."""
+    stacked, static = eqx.partition(runs.runs.network, eqx.is_array)
+    number = len(jax.tree.leaves(stacked)[0])
+    return [eqx.combine(jax.tree.map(lambda leaf, i=i: leaf[i], stacked), static) for i in range(number)]
 
 
 def _judged(library: Library) -> dict[str, float]:
