@@ -73,7 +73,7 @@ class Trial:
     >>> import cumulant
     >>> trial = cumulant.Trial(cumulant.Spriteworld(), cumulant.FreePlay(width=64), seed=3)
     >>> trial.name
-    'spriteworld-seed-3-width-64-65a98f16'
+    'spriteworld-seed-3-width-64-cb488327'
     """
 
     world: World
