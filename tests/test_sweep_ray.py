@@ -29,14 +29,13 @@ QUICK = Evaluation(tasks_per_class=1, episodes=2)
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes of one CPU each, and a connection to them."""
+    """Two nodes of one CPU each."""
     code = [str(Path(cumulant.__file__).parent.parent), str(Path(__file__).parent)]
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "300", "RAY_DISABLE_IMPORT_WARNING": "1"}
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own
         for name, value in (quiet | {"PYTHONPATH": os.pathsep.join(code)}).items():
             patch.setenv(name, value)
-        import ray
         from ray._private import services
         from ray.cluster_utils import Cluster
 
@@ -45,10 +44,8 @@ def cluster():
         nodes = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
         try:
             nodes.add_node(**node)
-            ray.init(address=nodes.address, log_to_driver=False)
             yield nodes
         finally:
-            ray.shutdown()
             nodes.shutdown()
 
 
