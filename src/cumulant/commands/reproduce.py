@@ -1,6 +1,7 @@
 """`cumulant reproduce`."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -86,15 +87,15 @@ class Reproduce:
         figure.check({*there, *asked})
         if self.redraw and not there:
             raise BadInput(f"{self.out} holds nothing to redraw")
-        usable_folder(self.out)
-        usable_files(*self._results())  # before hours have been spent
-        missing = {name: PARTS[name] for name in asked if name not in runs}
-        if self.engine == "ray" and missing:
-            failures = run_parts(missing, scale, self.out, engine, _say)
-        else:
-            failures = {}
-            for name, part in missing.items():
-                run_part(name, part, scale, self.out, _say)
+        missing, failures = {name: PARTS[name] for name in asked if name not in runs}, dict[str, str]()
+        with engine.ready() if missing else nullcontext():
+            usable_folder(self.out)
+            usable_files(*self._results())  # before hours have been spent
+            if self.engine == "ray" and missing:
+                failures = run_parts(missing, scale, self.out, engine, _say)
+            else:
+                for name, part in missing.items():
+                    run_part(name, part, scale, self.out, _say)
         if failures:
             _say(f"cumulant: {', '.join(failures)} failed: the same command runs what is missing")
             raise SystemExit(1)

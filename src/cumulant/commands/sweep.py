@@ -46,10 +46,11 @@ class Sweep:
         trials = self._trials()
         engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries, self.in_step)
         check(trials, here=self.engine == "local")
-        usable_folder(self.out)
         try:
-            with Following(trials, self.json) as following:
-                swept = sweep(trials, self.out, engine, following)
+            with engine.ready():
+                usable_folder(self.out)
+                with Following(trials, self.json) as following:
+                    swept = sweep(trials, self.out, engine, following)
         except (NoCluster, Unreadable, ValueError) as error:
             raise BadInput(str(error)) from None
         following.summary(swept, self.out)

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -49,6 +49,9 @@ class Engine(Protocol):
     def together(self) -> int:
         """How many runs of a kind it does best as one program."""
 
+    def ready(self) -> AbstractContextManager[object]:
+        """What it takes to work, for as long as it is entered; a ValueError, if it is not there."""
+
     def run(self, works: Sequence[Work], out: Path, report: Report) -> None:
         """Have every folder of every work in its place, finished or failed."""
 
@@ -67,6 +70,10 @@ class Local:
         """One on each device of a CPU, which does them one after another anyway; several on each GPU."""
         on_one = 1 if jax.default_backend() == "cpu" else ON_A_GPU
         return self.in_step or on_one * jax.local_device_count()
+
+    def ready(self) -> AbstractContextManager[object]:
+        """It is."""
+        return nullcontext()
 
     def run(self, works: Sequence[Work], out: Path, report: Report) -> None:
         """Do all."""

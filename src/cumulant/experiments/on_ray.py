@@ -63,10 +63,10 @@ class Ray:
         """Hand out all, take in what comes back, and try again what was lost with its worker."""
         if not works:
             return
-        with making(out) as place, self.connected() as cluster:
+        with self.ready() as cluster, making(out) as place:
             _Errands(self, cluster, place, out, report).run(works)
 
-    def connected(self) -> "_Connection":
+    def ready(self) -> "_Connection":
         """A connection to the cluster, closed at the end. NoCluster if there is none."""
         return _Connection(self.address)
 

@@ -237,7 +237,7 @@ def sweep(
             failures[event["trial"]] = event["reason"]
         report(event)
 
-    with locked(out):
+    with by.ready(), locked(out):
         there = {trial.name: is_finished(out / trial.name, trial.config) for trial in trials}
         skipped = tuple(name for name, done in there.items() if done)
         for name in skipped:
