@@ -21,7 +21,7 @@ _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: #1b1f24; background: #f4f5f7;
   margin: 0; }
-main { max-width: 1160px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+main { max-width: 1240px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 0 0 .75rem; }
 p { margin: .4rem 0; } .quiet { color: #59636e; }
@@ -31,7 +31,7 @@ section { background: #fff; border: 1px solid #dfe3e8; border-radius: 10px;
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .4rem .45rem; border-bottom: 1px solid #e6e9ed; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 11rem; }
+th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 9rem; }
 th { font-weight: 600; color: #59636e; white-space: normal; vertical-align: bottom; }
 td small { color: #59636e; } tr:last-child td { border-bottom: 0; }
 img { width: 100%; height: auto; display: block; } code { font-size: .88em; overflow-wrap: anywhere; }
