@@ -27,10 +27,11 @@ class InStep(Generic[Run]):
     def __init__(self, train: Train[Run], each: Sequence[PyTree], runs: Sequence[Run]):
         """Compile `train` for all runs at once; `each` is what every run has of its own, such as its task."""
         devices = jax.local_devices()
-        share = -(-len(runs) // len(devices))  # runs of one device
-        used = -(-len(runs) // share)
-        self._number, in_turn = len(runs), jax.default_backend() == "cpu"
-        spare = used * share - len(runs)  # the last run again, whose results nobody asks for
+        in_turn = jax.default_backend() == "cpu"
+        self._share = share = -(-len(runs) // len(devices))  # runs of one device
+        used = -(-len(runs) // share)  # devices
+        self._together = together = 1 if in_turn else used  # devices that one program is for
+        self._number, spare = len(runs), used * share - len(runs)  # the last run again, which nobody asks for
         each, runs = [*each, *[each[-1]] * spare], [*runs, *[runs[-1]] * spare]
         own, own_static = eqx.partition(each[0], eqx.is_array)
         _, self._static = eqx.partition(runs[0], eqx.is_array)
@@ -39,7 +40,7 @@ class InStep(Generic[Run]):
             run, report = train(eqx.combine(own, own_static), eqx.combine(arrays, self._static), until)
             return eqx.filter(run, eqx.is_array), report
 
-        begun, together = time.perf_counter(), used if not in_turn else 1
+        begun = time.perf_counter()
         self._parts = []
         for first in range(0, used, together):
             mine = slice(first * share, (first + together) * share)
@@ -66,19 +67,30 @@ class InStep(Generic[Run]):
 
     def run(self, i: int) -> Run:
         """One of them."""
-        return jax.tree.map(lambda leaf: leaf[i] if eqx.is_array(leaf) else leaf, self.runs._replace(update=None))  # type: ignore[attr-defined]
+        part, place = divmod(i, self._share * self._together)
+        device, place = divmod(place, self._share)
+
+        def mine(leaf: Array) -> Array:
+            return jax.device_put(_shares_of(leaf)[device][place], jax.local_devices()[0])
+
+        arrays = jax.tree.map(mine, self._parts[part].arrays._replace(update=None))
+        return eqx.combine(arrays, self._static._replace(update=None))
 
     def _joined(self, parts: Sequence[PyTree]) -> PyTree:
         """What the parts have of every run, on the first device; nothing of the spare ones."""
 
         def joined(*leaves: Array) -> Array:
-            if len(leaves) == 1 and len(leaves[0].devices()) == 1:
-                return leaves[0]
-            shards = [shard for leaf in leaves for shard in sorted(leaf.addressable_shards, key=lambda s: s.device.id)]
-            first = jax.local_devices()[0]
-            return jnp.concatenate([jax.device_put(shard.data, first) for shard in shards])[: self._number]
+            shares = [share for leaf in leaves for share in _shares_of(leaf)]
+            if len(shares) == 1:
+                return shares[0]
+            return jnp.concatenate([jax.device_put(each, jax.local_devices()[0]) for each in shares])[: self._number]
 
         return jax.tree.map(joined, *parts)
+
+
+def _shares_of(leaf: Array) -> list[Array]:
+    """What each device has of an array, in the order of the runs."""
+    return [shard.data for shard in sorted(leaf.addressable_shards, key=lambda shard: shard.index[0].start or 0)]
 
 
 class _Part(Generic[Run]):

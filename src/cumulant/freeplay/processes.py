@@ -15,6 +15,8 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, PyTree
 
+from cumulant.bounds import OutOfBounds
+
 Tree = TypeVar("Tree", bound=PyTree)
 _LONGEST = 500  # bytes of what one process tells the others
 
@@ -40,11 +42,11 @@ def together() -> Iterator[None]:
         raise problem
     for process, words in enumerate(said):
         if words:
-            raise ValueError(f"process {process}: {words}")
+            raise OutOfBounds(f"process {process}: {words}")
 
 
 def check_same(digest: str) -> None:
-    """ValueError in every process if they were not all started with the same."""
+    """OutOfBounds in every process if they were not all started with the same."""
     if jax.process_count() > 1 and len(set(_told(digest))) > 1:
         raise ValueError(
             "the processes were started with different worlds, settings or seeds: they are to share one run"
