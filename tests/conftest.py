@@ -84,6 +84,8 @@ _TOGETHER = (
     "cli",
     "docs",
     "trust_runs runs",
+    "sweep_ray",
+    "sweep report",
     "plan_episodes ways oracle",
     "host gymnasium own_worlds",
     "reproduce experiments",

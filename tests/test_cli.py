@@ -133,7 +133,7 @@ def test_bad_input_is_one_clear_line_and_status_2(args, message, capsys):
 def test_help_teaches_every_command():
     done = cli("--help")
     assert done.returncode == 0
-    commands = "demo solve serve explain represent pretrain evaluate inspect reproduce bench".split()
+    commands = "demo solve serve explain represent pretrain evaluate sweep report inspect reproduce bench".split()
     assert all(command in done.stdout for command in commands)
 
 

@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
 TOUR = ROOT / "examples" / "tour.ipynb"
-PAGES = ("README.md", "docs/index.md", "docs/worlds.md", "docs/gymnasium.md", "docs/features.md")
+PAGES = ("README.md", "docs/index.md", "docs/worlds.md", "docs/gymnasium.md", "docs/features.md", "docs/scale.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -21,7 +21,7 @@ from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
 from cumulant.transfer.pretraining import pretrain
 from run_attack.arena import Arena
-from run_attack.scenarios import free_play, quickly, seeing, series
+from run_attack.scenarios import free_play, quickly, seeing, series, sweeping
 
 WORLD, TINY = Sliders(), FreePlay(width=8, num_envs=4, batch=8, env_steps=4 * 3, replay=16)  # three parts
 FOR_GOOD = sys.maxsize // 2
@@ -64,6 +64,12 @@ def test_represent_killed_at_any_file_step_leaves_the_old_encoder_the_new_one_or
 def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(programs, tmp_path):
     arena = Arena(series(), tmp_path)
     assert all(arena.kill(step) for step in range(0, arena.steps, 4))
+
+
+def test_a_sweep_killed_at_any_file_step_has_only_whole_folders_and_is_ended_by_the_same_command(programs, tmp_path):
+    arena = Arena(sweeping(), tmp_path)
+    assert all(arena.kill(step) for step in range(0, arena.steps, 5))
+    assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 8))
 
 
 def unsaved(update):

@@ -25,12 +25,25 @@ SMALL = {
     "check": ["--world", "room"],
     "reproduce": ["theorem"],
     "bench": "env --batch 4 --no-peer".split(),
+    "sweep": "--grid seed=0 --engine ray --address 127.0.0.1:1 --out new".split(),  # where no cluster is
+    "report": ["nowhere"],
 }
 LARGE = (str(10**11), str(10**30))
 NO_INTEGERS = ("", *"x nan inf -inf 2.5 1e11 1e400 -1".split(), str(-(10**30)), *LARGE)
 NO_FLOATS: tuple[str, ...] = ("", *"x nan -inf -1 -1e400".split())
 TOO_LARGE = ("inf", "1e400", "1e30")
-MAY_BE_0 = {"seed", "starts", "few-shot", "labelled", "switch-every", "port", "gamma", "beta", "checkpoint-seconds"}
+MAY_BE_0 = {
+    "seed",
+    "starts",
+    "few-shot",
+    "labelled",
+    "switch-every",
+    "port",
+    "gamma",
+    "gpus",
+    "beta",
+    "checkpoint-seconds",
+}
 MAY_BE_LARGE = {"beta", "checkpoint-seconds"}  # any number does: the loss, and the clock, will tell
 LONG_NAME = "n" * 300
 DEVICES = ("/dev/null", "/dev/full", "/dev/null/x", "/sys/x", "/proc/x", "fifo")
@@ -44,6 +57,7 @@ OUTPUTS = {
     ("pretrain", "--out"): NO_FOLDERS,
     ("inspect", "--out"): NO_FOLDERS,
     ("reproduce", "--out"): NO_FOLDERS,
+    ("sweep", "--out"): NO_FOLDERS,
 }
 USING_A_LIBRARY = ("demo", "solve", "serve", "evaluate", "inspect")
 NO_LIBRARIES = ("", *"nowhere file empty fifo loop garbage /dev/null".split(), "a\0b", "\x1b[2J", "a\nb", LONG_NAME)

@@ -4,6 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cumulant.experiments.on_ray import Ray as Ray
+    from cumulant.experiments.sweeps import Evaluation as Evaluation
+    from cumulant.experiments.sweeps import Trial as Trial
+    from cumulant.experiments.sweeps import sweep as sweep
     from cumulant.features.encoder import Encoder as Encoder
     from cumulant.features.representation import represent as represent
     from cumulant.features.settings import Represent as Represent
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = {
+    "experiments.on_ray": ("Ray",),
+    "experiments.sweeps": ("Evaluation", "Trial", "sweep"),
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),

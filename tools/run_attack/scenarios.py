@@ -132,6 +132,40 @@ def series() -> Scenario:
     return Scenario(run, run, (*results, "runs/part-0/measures.json"), _parts_done)
 
 
+def sweeping() -> Scenario:
+    """A sweep of three trials, whose learning is done beforehand; one has failed before."""
+    from cumulant.experiments import swept
+    from cumulant.experiments.engines import Local, failed
+    from cumulant.experiments.parts import Ran
+    from cumulant.experiments.run_folders import Row
+    from cumulant.experiments.sweeps import Trial, sweep
+    from cumulant.freeplay.checkpoints import write_metrics
+    from cumulant.transfer.library import Library
+    from cumulant.worlds.spriteworld import Spriteworld
+
+    library = Library.load()
+    trials = [Trial(Spriteworld(), seed=seed) for seed in range(3)]
+
+    def fill(given: Any, folders: Any) -> Iterator[Ran]:
+        for trial, folder in zip(given, folders, strict=True):
+            library.save(folder / "library")
+            write_metrics(folder / "library", ["{}"])
+            yield Ran([Row("zero-shot", "kind", "task", trial.seed, 0, trial.seed / 7, 16)], {})
+
+    def run(out: Path) -> None:
+        stub = swept.METHODS["play"]._replace(check=lambda trial: None, fill=fill)
+        with mock.patch.dict(swept.METHODS, {"play": stub}):
+            assert not sweep(trials, out, Local(in_step=2)).failed
+
+    def before(out: Path) -> None:
+        out.mkdir()
+        failed(trials[1].name, "it was tired", out)
+
+    files = ("metrics.jsonl", "library/config.json", "library/weights.safetensors", "library/metrics.jsonl")
+    results = tuple(f"{trial.name}/{file}" for trial in trials for file in files)
+    return Scenario(run, run, results, lambda out: float(len(list(out.glob("*/config.json")))), before)
+
+
 def _parts_done(out: Path) -> float:
     return float(len(list(out.glob("runs/*/config.json"))))
 
@@ -177,3 +211,4 @@ def scenarios(updates: int) -> Iterator[tuple[str, Callable[[], Scenario]]]:
     yield "represent", lambda: seeing(False)
     yield "represent --force", lambda: seeing(True)
     yield "series", series
+    yield "sweep", sweeping

@@ -23,10 +23,12 @@ from cumulant.commands.inputs import BadInput
 from cumulant.commands.inspect import Inspect
 from cumulant.commands.pretrain import Pretrain
 from cumulant.commands.programs import keep_programs
+from cumulant.commands.report import Report
 from cumulant.commands.represent import RepresentCommand
 from cumulant.commands.reproduce import Reproduce
 from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
+from cumulant.commands.sweep import Sweep
 from cumulant.commands.worlds import Check, Worlds, fold_world
 from cumulant.freeplay.settings import PRESETS
 
@@ -40,12 +42,12 @@ Start here:
 cumulant COMMAND --help says more; cumulant --version tells the version. For completion in your shell:
   cumulant --tyro-write-completion bash ~/.local/share/bash-completion/completions/cumulant
 
-Exit status: 0 all went well; 2 bad input, said in one line; 130 stopped by Ctrl+C, and saved where there was something
-to save.
+Exit status: 0 all went well; 1 a trial of a sweep or a part of a figure failed, and is named; 2 bad input, said in one
+line; 130 stopped by Ctrl+C, and saved where there was something to save.
 """
 
 _OF_A_PHRASE = ("solve", "explain")  # commands that take one
-_OF_SEVERAL = ("--library", "--objects", "--only")  # options that take several values
+_OF_SEVERAL = ("--library", "--objects", "--only", "--grid")  # options that take several values
 
 
 def _commands(argv: Sequence[str]) -> Any:
@@ -60,6 +62,8 @@ def _commands(argv: Sequence[str]) -> Any:
         | Annotated[RepresentCommand, subcommand("represent")]
         | Annotated[Pretrain, subcommand("pretrain", default=pretrain)]
         | Annotated[Evaluate, subcommand("evaluate")]
+        | Annotated[Sweep, subcommand("sweep")]
+        | Annotated[Report, subcommand("report")]
         | Annotated[Inspect, subcommand("inspect")]
         | Annotated[Worlds, subcommand("worlds")]
         | Annotated[Check, subcommand("check")]

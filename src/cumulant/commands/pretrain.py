@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes
 
+from cumulant.commands.hosts import meet
 from cumulant.commands.inputs import (
     OBJECTS,
     BadInput,
@@ -49,6 +50,9 @@ class Pretrain:
     resume: Flag = False  # Go on with the run in the folder.
     force: Flag = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
+    # That share the run, which may be resumed on any number. By default one, or all of the processes that `srun`,
+    # `mpirun` or JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID have meet; 1: this process by itself.
+    devices: int | None = None
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
     # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch.
@@ -56,30 +60,22 @@ class Pretrain:
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
-        at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
-        if self.resume and self.force:
-            raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
         with on_terminal("loading", self.json):
             from cumulant.commands.progress import Reporter
-            from cumulant.freeplay.checkpoints import holds_a_run, was_begun
-            from cumulant.freeplay.learning import check_size
+            from cumulant.freeplay import processes
             from cumulant.freeplay.runs import Diverged
             from cumulant.storage import Unreadable, Unwritable
             from cumulant.transfer.library_folders import written_card
             from cumulant.transfer.pretraining import pretrain
 
-            if self.resume and not was_begun(self.out):
-                raise BadInput(f"{self.out} holds no run: there is nothing to resume")
-            world, features = self._world_and_features()
-            key_of(self.seed)
-            if holds_a_run(self.out) and not (self.resume or self.force):
-                raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-            settings = self._settings_for(world)
-            check_size(world, settings, features)
-        usable_folder(self.out)
+            if self.devices != 1:
+                meet()
+            with processes.together():
+                world, features, settings = self._checked()
         stop, updates = _Interrupt(), settings.updates
         try:
-            reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
+            writes_board = self.tensorboard and processes.is_first()
+            reporter = Reporter(updates, self.json, self.out / "tensorboard" if writes_board else None)
             with reporter, stop:
                 library = pretrain(
                     world,
@@ -92,6 +88,7 @@ class Pretrain:
                     stop.requested,
                     self.checkpoint_seconds,
                     self.force,
+                    self.devices,
                 )
         except (Diverged, Unreadable, Unwritable, ValueError, ModuleNotFoundError) as error:
             raise BadInput(str(error)) from None
@@ -110,16 +107,34 @@ class Pretrain:
             own += f" --features {self.features}"
         print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
+    def _checked(self) -> "tuple[World, Features, FreePlay]":
+        """What is to be run, once nothing stands in its way; only the first of several processes has a folder."""
+        from cumulant.freeplay.checkpoints import holds_a_run, was_begun
+        from cumulant.freeplay.devices import mesh_of
+        from cumulant.freeplay.learning import check_size
+        from cumulant.freeplay.processes import is_first
+
+        at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
+        if self.resume and self.force:
+            raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
+        if self.resume and is_first() and not was_begun(self.out):
+            raise BadInput(f"{self.out} holds no run: there is nothing to resume")
+        world, features = self._world_and_features()
+        key_of(self.seed)
+        if is_first() and holds_a_run(self.out) and not (self.resume or self.force):
+            raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
+        settings = self._settings_for(world)
+        check_size(world, settings, features)
+        mesh_of(self.devices, world, settings)
+        if is_first():
+            usable_folder(self.out)
+        return world, features, settings
+
     def _settings_for(self, world: "World") -> FreePlay:
         """The settings, with what suits the world's features and environments where they are still the preset's."""
-        from cumulant.worlds.protocol import at_once
-
         preset = PRESETS[self.preset]
-        grown = for_features(preset, len(world.feature_names))
-        if (most := at_once(world)) is not None:  # as many updates, each after a step of every environment
-            grown = replace(grown, num_envs=most, env_steps=most * grown.updates)
         given = {name: value for name, value in vars(self.settings).items() if value != getattr(preset, name)}
-        return replace(grown, **given)
+        return replace(suited(preset, world), **given)
 
     def _world_and_features(self) -> "tuple[World, Features]":
         """The world that the features were learnt in, or one of the given objects; and the features."""
@@ -143,7 +158,6 @@ class Pretrain:
     def _own_world(self) -> "tuple[World, Features]":
         """Any other world, looked at before anything is learnt in it; and the features."""
         from cumulant.features.coordinates import true_features
-        from cumulant.worlds.check import check
 
         if self.objects is not None:
             raise BadInput("--objects are spriteworld's: leave them out, or --world")
@@ -153,12 +167,29 @@ class Pretrain:
         else:
             world = world_named(self.world)
             features = features_named(self.features, world)
-        for finding in check(world):
-            said = f"{finding.about}: {finding.message}"
-            if finding.kind == "error":
-                raise BadInput(f"nothing can be learnt in this world: {said}")
-            print(f"warning: {said}", file=sys.stderr)
+        looked_at(world)
         return world, features
+
+
+def suited(preset: FreePlay, world: "World") -> FreePlay:
+    """A preset with what suits a world's features and environments."""
+    from cumulant.worlds.protocol import at_once
+
+    grown = for_features(preset, len(world.feature_names))
+    if (most := at_once(world)) is not None:  # as many updates, each after a step of every environment
+        grown = replace(grown, num_envs=most, env_steps=most * grown.updates)
+    return grown
+
+
+def looked_at(world: "World") -> None:
+    """BadInput for a world in which nothing can be learnt; what else is odd is told."""
+    from cumulant.worlds.check import check
+
+    for finding in check(world):
+        said = f"{finding.about}: {finding.message}"
+        if finding.kind == "error":
+            raise BadInput(f"nothing can be learnt in this world: {said}")
+        print(f"warning: {said}", file=sys.stderr)
 
 
 def _example(library: "Library") -> str:

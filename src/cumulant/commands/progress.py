@@ -64,7 +64,7 @@ class Reporter:
 
     def summary(self) -> dict[str, Any]:
         """Seconds, peak memory of this process (host, and device where it has its own) and the last success."""
-        device = jax.devices()[0].memory_stats() or {}
+        device = jax.local_devices()[0].memory_stats() or {}
         return {
             "compile_s": self.compile_seconds,
             "train_s": self.train_seconds,

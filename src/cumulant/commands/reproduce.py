@@ -1,6 +1,7 @@
 """`cumulant reproduce`."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -9,6 +10,7 @@ from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, usable_files, usable_folder
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
+from cumulant.commands.sweep import engine_of
 
 if TYPE_CHECKING:
     from cumulant.experiments.figures import Figure
@@ -35,6 +37,11 @@ class Reproduce:
     smoke: Flag = False  # Everything in miniature, to see that it runs; minutes on 2 cores.
     only: tuple[str, ...] = ()  # Run these parts of the figure alone, and draw what there is.
     redraw: Flag = False  # Run nothing; draw what there is.
+    engine: Literal["local", "ray"] = "local"  # This process, part by part; or a Ray cluster (extra `ray`), at once.
+    address: str = "auto"  # Of the cluster's head, HOST:PORT; auto: the cluster that this machine is part of.
+    cpus: float = 1.0  # Of each part on the cluster.
+    gpus: float = 0.0  # Of each part on the cluster; with 0.25, four share a GPU and its memory.
+    retries: int = 2  # Of a part whose worker died.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
@@ -76,11 +83,12 @@ class Reproduce:
     def _runs(self, figure: "Figure") -> "list[Run]":
         """The runs of the figure's parts, in order: those that are there, and those asked for."""
         from cumulant.experiments.figures import PARTS
-        from cumulant.experiments.parts import FULL, SMOKE, is_recorded, run_folder, run_part
+        from cumulant.experiments.parts import FULL, SMOKE, is_recorded, run_folder, run_part, run_parts
         from cumulant.experiments.run_folders import read_run
 
         if unknown := [name for name in self.only if name not in figure.parts]:
             raise BadInput(f"{self.what} has no part {unknown[0]!r}: choose from {', '.join(figure.parts)}")
+        engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries)
         scale = SMOKE if self.smoke else FULL
         there = [name for name in figure.parts if is_recorded(name, PARTS[name], scale, self.out)]
         runs = {name: read_run(run_folder(name, self.out)) for name in there}
@@ -88,11 +96,18 @@ class Reproduce:
         figure.check({*there, *asked})
         if self.redraw and not there:
             raise BadInput(f"{self.out} holds nothing to redraw")
-        usable_folder(self.out)
-        usable_files(*self._results())  # before hours have been spent
-        for name in asked:
-            if name not in runs:
-                with on_terminal(f"running {name}", self.json):
-                    run_part(name, PARTS[name], scale, self.out, self._say)
-                runs[name] = read_run(run_folder(name, self.out))
+        missing, failures = {name: PARTS[name] for name in asked if name not in runs}, dict[str, str]()
+        with engine.ready() if missing else nullcontext():
+            usable_folder(self.out)
+            usable_files(*self._results())  # before hours have been spent
+            if self.engine == "ray" and missing:
+                failures = run_parts(missing, scale, self.out, engine, self._say)
+            else:
+                for name, part in missing.items():
+                    with on_terminal(f"running {name}", self.json):
+                        run_part(name, part, scale, self.out, self._say)
+        if failures:
+            self._say(f"cumulant: {', '.join(failures)} failed: the same command runs what is missing")
+            raise SystemExit(1)
+        runs |= {name: read_run(run_folder(name, self.out)) for name in missing}
         return [runs[name] for name in figure.parts if name in runs]

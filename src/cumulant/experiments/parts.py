@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import jax
 
 import cumulant
+from cumulant.experiments.engines import Engine, Filled, failed
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
 from cumulant.freeplay.settings import FreePlay
@@ -107,6 +108,49 @@ def run_part(name: str, part: Part, scale: Scale, out: Path, say: Callable[[str]
         with locked(run_folder(name, out), "*", "*/*"):  # a part may keep libraries, with their encoders
             if not is_recorded(name, part, scale, out):  # by somebody who has just finished it
                 _fill(name, part, scale, run_folder(name, out), say)
+
+
+def run_parts(
+    parts: Mapping[str, Part], scale: Scale, out: Path, engine: Engine, say: Callable[[str], None]
+) -> dict[str, str]:
+    """Have an engine fill the parts' folders; those that failed, and why. Nobody else may be filling any of them."""
+    folder, failures = run_folder("", out), dict[str, str]()
+
+    def hear(event: dict[str, Any]) -> None:
+        say(": ".join(filter(None, (event["trial"], event["event"], event.get("reason", "")))))
+        if event["event"] == "failed":
+            failures[event["trial"]] = event["reason"]
+
+    with locked(folder):
+        engine.run([PartWork(name, part, scale) for name, part in parts.items()], folder, hear)
+    return failures
+
+
+@dataclass(frozen=True)
+class PartWork:
+    """A part to be run anywhere: it fills one folder."""
+
+    name: str
+    part: Part
+    scale: Scale
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its folder."""
+        return (self.name,)
+
+    def apart(self) -> "list[PartWork]":
+        """It is in one piece."""
+        return [self]
+
+    def fill(self, place: Path) -> Iterator[Filled]:
+        """Run it."""
+        try:
+            (place / self.name).mkdir()
+            _fill(self.name, self.part, self.scale, place / self.name, lambda words: None)
+            yield Filled(self.name)
+        except Exception as error:  # others go on
+            yield failed(self.name, error, place)
 
 
 def _fill(name: str, part: Part, scale: Scale, folder: Path, say: Callable[[str], None]) -> None:

@@ -96,6 +96,15 @@ def _end(rows: Sequence[Row], line: str) -> End:
     return End(rows[0].steps, points)
 
 
+def by_class(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Where every line ends, in each class that it has: the mean success."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for line in lines_of(rows):
+        for row in last(rows, line):
+            found.setdefault(line, {}).setdefault(row.kind, []).append(row.success)
+    return {line: {kind: float(np.mean(each)) for kind, each in kinds.items()} for line, kinds in found.items()}
+
+
 def disentanglement(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
     """DCI's disentanglement of the features of every part that measured them, seed by seed."""
     return {run.name: {m["seed"]: m["disentanglement"] for m in run.measures} for run in runs if run.measures}

@@ -7,7 +7,7 @@ import jax
 from jaxtyping import Array, Bool, Float, Key
 
 from cumulant.experiments.run_folders import Row
-from cumulant.goals.suites import suite
+from cumulant.goals.suites import general_suite, has_sprites, suite
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.goals.weights import padded
 from cumulant.transfer.gpi import Gpi
@@ -33,7 +33,8 @@ class Trials:
 
     def tasks(self, world: World, bins: int = _THIRDS) -> tuple[list[str], list[Task]]:
         """All tasks in one list, and the class of each."""
-        by_class = suite(world.feature_names, self.tasks_per_class, self.task_seed, bins)
+        names = world.feature_names
+        by_class = (suite if has_sprites(names) else general_suite)(names, self.tasks_per_class, self.task_seed, bins)
         pairs = [(kind, task) for kind, group in by_class.items() for task in group]
         return [kind for kind, _ in pairs], [task for _, task in pairs]
 

@@ -51,7 +51,7 @@ def add(replay: Replay, new: PyTree, stratified: bool, resolution: float | Float
     rings, capacity = replay.rings.action.shape
     k = len(replay.changes)
     changed = jnp.abs(new.next_x[:, :k] - new.x[:, :k]) > np.maximum(resolution, _ROUNDING)
-    changes = replay.changes + changed.sum(axis=0)
+    changes = replay.changes + changed.sum(axis=0, dtype=jnp.int32)
     rarity = jnp.where(changed, changes, jnp.iinfo(jnp.int32).max)
     ring = jnp.where(changed.any(axis=1), rarity.argmin(axis=1), rings - 1)
     if not stratified:
@@ -59,8 +59,8 @@ def add(replay: Replay, new: PyTree, stratified: bool, resolution: float | Float
     chosen = jax.nn.one_hot(ring, rings, dtype=jnp.int32)
     place = jnp.take_along_axis(jnp.cumsum(chosen, axis=0), ring[:, None], axis=1)[:, 0] - 1
     slot = (replay.added[ring] + place) % capacity
-    filled = jax.tree.map(lambda old, value: old.at[ring, slot].set(value), replay.rings, new)
-    return Replay(filled, replay.added + chosen.sum(axis=0), changes)
+    filled = jax.tree.map(lambda old, value: old.at[ring, slot].set(value.astype(old.dtype)), replay.rings, new)
+    return Replay(filled, replay.added + chosen.sum(axis=0, dtype=jnp.int32), changes)
 
 
 def sample(replay: Replay, key: PRNGKeyArray, batch: int) -> PyTree:

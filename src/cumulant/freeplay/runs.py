@@ -11,11 +11,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
 from cumulant.features.coordinates import Features
-from cumulant.freeplay import checkpoints
+from cumulant.freeplay import checkpoints, processes
 from cumulant.freeplay.checkpoints import Report
+from cumulant.freeplay.devices import over, place
 from cumulant.freeplay.learning import Training, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.settings import FreePlay
@@ -24,8 +26,8 @@ from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, at_once
 
 CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
-_JUDGED_EVERY = 8  # parts: judging takes as long as some of them
-Advance = Callable[[PyTree, Array], tuple[PyTree, Array]]  # (arrays of a Training, until) → (the same, mean loss)
+JUDGED_EVERY = 8  # parts: judging takes as long as some of them
+Advance = Callable[[PyTree, int], tuple[PyTree, Array]]  # (arrays of a Training, until) → (the same, mean loss)
 
 
 class Diverged(Exception):
@@ -51,48 +53,56 @@ def play_freely(
     resume: bool = False,
     checkpoint_every: float = 60.0,
     rehearsed: Sequence[Callable[[Network], object]] = (),
+    mesh: Mesh | None = None,
 ) -> Network | None:
     """Learn Ψ, and return its network, or None if `should_stop` ended the run.
 
     `judge` gives the success of a network on the way, if there is any to tell. With `out`, metrics and checkpoints go
     there, and `about` says whose they are: `resume` goes on from the last one if it was about the same. What cannot be
     written on the way is reported as "unsaved" and tried again after the next part; at the end it is Unwritable.
-    What is `rehearsed` will be called with a network later, and may be compiled while training is.
+    What is `rehearsed` will be called with a network later, and may be compiled while training is. A `mesh` is the
+    devices that share the run, which goes on from checkpoints of any number of them. Where they are several processes'
+    devices, each calls this; the first has the others' `out`, too.
     """
     about, lines = about or {}, list[str]()
     with plainly():
         first = jax.block_until_ready(start(world, config, features, jax.random.key(seed)))
     arrays, static = eqx.partition(first, eqx.is_array)
-    if out and resume:
-        arrays = checkpoints.latest(out, arrays, about, report)
+    if resume:
+        with processes.together():
+            arrays = checkpoints.latest(out, arrays, about, report) if out else arrays
+        arrays = processes.of_the_first(arrays)
         if at_once(world) is not None:  # episodes on the host ended with the process that played them
             arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
-        lines = checkpoints.read_metrics(out, int(arrays.update))
+        lines = checkpoints.read_metrics(out, int(arrays.update)) if out else lines
     report({"event": "busy", "message": "compiling"})
     with _rehearsing(rehearsed if _compiles_beside(world) else (), eqx.combine(arrays.network, static.network)):
-        advance, compile_seconds = compiled(world, config, features, arrays, static)
+        arrays = place(mesh, arrays)
+        advance, compile_seconds = compiled(world, config, features, arrays, static, mesh)
     report({"event": "compiled", "seconds": compile_seconds, "update": int(arrays.update)})
     chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
     while (update := int(arrays.update)) < config.updates:
         begun = time.perf_counter()
         with plainly():
-            arrays, loss = jax.block_until_ready(advance(arrays, jnp.minimum(arrays.update + chunk, config.updates)))
+            arrays, loss = jax.block_until_ready(advance(arrays, min(update + chunk, config.updates)))
         seconds += time.perf_counter() - begun
         update = int(arrays.update)
         if not math.isfinite(float(loss)):
             raise Diverged(f"the loss is {float(loss)} at update {update}; {checkpoints.last_good(out)}")
         metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
-        if update % (chunk * _JUDGED_EVERY) == 0 or update == config.updates:
-            success = judge(eqx.combine(arrays.network, static.network))
+        if update % (chunk * JUDGED_EVERY) == 0 or update == config.updates:
+            success = judge(eqx.combine(processes.at_home(arrays.network), static.network))
             metrics |= {} if success is None else {"success": success}
         report(metrics | {"seconds": seconds})
         lines.append(checkpoints.line_of(metrics))
-        stopping = should_stop() and update < config.updates
+        overdue = out is not None and time.monotonic() - saved > checkpoint_every
+        stopping, saving = processes.any_of(should_stop() and update < config.updates, overdue)
+        whole = processes.gathered(arrays) if stopping or saving else arrays
         try:
             if out:
                 checkpoints.write_metrics(out, lines)  # before a checkpoint, which vouches for those up to it
-            if out and (stopping or time.monotonic() - saved > checkpoint_every):
-                checkpoints.save(out, update, arrays, about)
+            if out and (stopping or saving):
+                checkpoints.save(out, update, whole, about)
                 saved = time.monotonic()
         except Unwritable as error:
             if stopping:
@@ -103,7 +113,7 @@ def play_freely(
     if out:
         checkpoints.write_metrics(out, lines)  # again, for the last time could have failed
     report({"event": "finished", "seconds": seconds})
-    return eqx.combine(arrays.network, static.network)
+    return eqx.combine(processes.at_home(arrays.network), static.network)
 
 
 def _compiles_beside(world: World) -> bool:
@@ -135,15 +145,20 @@ def _advanced(given: tuple[World, FreePlay, Features, Array], training: Training
 
 
 def compiled(
-    world: World, config: FreePlay, features: Features, arrays: Training, static: Training
+    world: World, config: FreePlay, features: Features, arrays: Training, static: Training, mesh: Mesh | None = None
 ) -> tuple[Advance, float]:
     """Training as one program over arrays alone, and the seconds it took to compile."""
     begun = time.perf_counter()
-    given = (world, config, features, arrays.update)
-    program = _advanced.lower(given, eqx.combine(arrays, static)).compile()  # type: ignore[attr-defined]
+    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
 
-    def advance(arrays: PyTree, until: Array) -> tuple[PyTree, Array]:
-        training, loss = program((world, config, features, until), eqx.combine(arrays, static))
+    def given(until: int) -> tuple[World, FreePlay, Features, Array]:
+        return world, config, features, jax.device_put(jnp.int32(until), everywhere)
+
+    with over(mesh):
+        program = _advanced.lower(given(0), eqx.combine(arrays, static)).compile()  # type: ignore[attr-defined]
+
+    def advance(arrays: PyTree, until: int) -> tuple[PyTree, Array]:
+        training, loss = program(given(until), eqx.combine(arrays, static))
         return eqx.filter(training, eqx.is_array), loss
 
     return advance, time.perf_counter() - begun

@@ -1,7 +1,7 @@
 """From a world to a library: free play, alone or several seeds in step, with what it takes to judge and keep it."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -15,16 +15,17 @@ from jaxtyping import Array
 
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
-from cumulant.freeplay import checkpoints
+from cumulant.freeplay import checkpoints, processes
+from cumulant.freeplay.devices import mesh_of
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
-from cumulant.freeplay.runs import CHUNKS, Diverged, play_freely
+from cumulant.freeplay.runs import CHUNKS, JUDGED_EVERY, Diverged, play_freely
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
 from cumulant.locks import locked
-from cumulant.storage import checksum, discard
+from cumulant.storage import checksum, discard, seal_of
 from cumulant.transfer.evaluation import Success, interval
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder, forget
@@ -51,6 +52,7 @@ def pretrain(
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_every: float = 60.0,
     force: bool = False,
+    devices: int | None = None,
 ) -> Library | None:
     """Play freely in a world and learn Ψ. With `out`, metrics, checkpoints and the finished library go there.
 
@@ -58,6 +60,8 @@ def pretrain(
     Returns the library, or None if `should_stop` ended the run; then `resume` goes on from the last checkpoint, and the
     weights at the end are the same, bit for bit on a CPU, as if nothing had happened. So they are if it was killed.
     `force` overwrites a run in the folder. Nobody else may write there at the same time.
+    `devices` is how many share the run, and it is resumed on any number: by default one, or, if several processes call
+    this (after `jax.distributed.initialize`), all that they have. The first process alone writes.
 
     >>> import cumulant
     >>> brief = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
@@ -67,7 +71,8 @@ def pretrain(
     """
     check_features(features, world)
     check_size(world, config, features)
-    out = None if out is None else Path(out)
+    mesh = mesh_of(devices, world, config)
+    out = Path(out) if out is not None and processes.is_first() else None
 
     def judge(network: Network) -> float | None:
         library = Library(apart(world), config, network, features, tremble=tremble)
@@ -84,9 +89,12 @@ def pretrain(
     about = describe(world, config, features) | {"seed": seed}
     tremble = _tremble(world, features)
     played: World = Seen(world, tremble=tremble) if tremble else world
-    with locked(out, encoder_folder(out).name) if out else nullcontext():
-        if out:
-            _prepare(out, features, resume, force)
+    with ExitStack() as held:
+        with processes.together():
+            if out:
+                held.enter_context(locked(out, encoder_folder(out).name))
+                _prepare(out, features, resume, force)
+        processes.check_same(seal_of(about))
         network = play_freely(
             played,
             config,
@@ -100,6 +108,7 @@ def pretrain(
             resume=resume,
             checkpoint_every=checkpoint_every,
             rehearsed=(judge, finish),
+            mesh=mesh,
         )
         if network is None:
             return None
@@ -111,22 +120,52 @@ def pretrain(
 
 
 def pretrain_in_step(
-    world: World, config: FreePlay, seeds: Sequence[int], features: Sequence[Features]
+    world: World,
+    config: FreePlay,
+    seeds: Sequence[int],
+    features: Sequence[Features],
+    report: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> tuple[list[Library], dict[str, float]]:
-    """Several seeds' free play as one program: their libraries, and the seconds of compiling and of training."""
+    """Several seeds' free play as one program: their libraries, and the seconds of compiling and of training.
+
+    On a CPU each library is, bit for bit, what `pretrain` makes of its seed. `report` hears every run's metrics after
+    each part, some with the success on held-out goals.
+    """
+    tremble = _tremble(world, features[0])
+    played: World = Seen(world, tremble=tremble) if tremble else world
 
     def advance(f: Features, training: Training, until: Array) -> tuple[Training, Array]:
-        return train(world, config, f, training, until)
+        return train(played, config, f, training, until)
 
-    begun = [start(world, config, f, jax.random.key(seed)) for f, seed in zip(features, seeds, strict=True)]
+    begun = [start(played, config, f, jax.random.key(seed)) for f, seed in zip(features, seeds, strict=True)]
     runs = InStep(advance, features, begun)
     for part in range(1, CHUNKS + 1):
-        losses = runs.advance(config.updates * part // CHUNKS)
+        update = config.updates * part // CHUNKS
+        losses = runs.advance(update)
         if not jnp.isfinite(losses).all():
             raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
-    ended = zip([runs.run(i).network for i in range(len(features))], features, seeds, strict=True)
-    libraries = [_finished(world, config, network, f, seed) for network, f, seed in ended]
+        if report:
+            about = {"update": update, "env_steps": update * config.num_envs, "seconds": runs.train_seconds}
+            metrics = [about | {"loss": float(loss)} for loss in losses]
+            if part % JUDGED_EVERY == 0:
+                for each, network, f in zip(metrics, _networks(runs), features, strict=True):
+                    each |= _judged(Library(world, config, network, f, tremble=tremble))  # noqa: PLW2901
+            report(metrics)
+    ended = zip(_networks(runs), features, seeds, strict=True)
+    finished = [_finished(played, config, network, f, seed) for network, f, seed in ended]
+    libraries = [replace(each, world=world, tremble=tremble) for each in finished]
     return libraries, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds}
+
+
+def _networks(runs: InStep[Training]) -> list[Network]:
+    """Every run's as it stands, without what else a run carries."""
+    stacked, static = eqx.partition(runs.runs.network, eqx.is_array)
+    number = len(jax.tree.leaves(stacked)[0])
+    return [eqx.combine(jax.tree.map(lambda leaf, i=i: leaf[i], stacked), static) for i in range(number)]
+
+
+def _judged(library: Library) -> dict[str, float]:
+    return {"success": _held_out_success(library)} if library.knows_words else {}
 
 
 def _tremble(world: World, features: Features) -> tuple[float, ...]:
