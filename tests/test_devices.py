@@ -47,7 +47,18 @@ def two_processes(*commands):
 
 def pretrain(out, *more):
     settings = [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    return ["pretrain", "--world", "conftest:Sliders", "--out", str(out), "--json", *settings, *more]
+    return [
+        "pretrain",
+        "--preset",
+        "fast",
+        "--world",
+        "conftest:Sliders",
+        "--out",
+        str(out),
+        "--json",
+        *settings,
+        *more,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +136,7 @@ def test_what_one_process_refuses_the_first_tells(tmp_path):
     """Else it would wait for one that has ended."""
     first, other = two_processes(pretrain(tmp_path / "run"), pretrain(tmp_path / "run", "--checkpoint-seconds", "-1"))
     assert first[0] == other[0] == 2
-    assert "cumulant: process 1: checkpoint-seconds must be" in first[2]
+    assert "cumulant: process 1: --checkpoint-seconds must be" in first[2]
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
 
 
