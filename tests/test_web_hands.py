@@ -247,6 +247,8 @@ def test_no_number_is_minus_zero_and_no_error_is_a_validators(visit):
     page.evaluate("history.replaceState(null, '', '?goal=agent+left&start=0.1,x')")
     page.reload()
     expect(page.get_by_role("alert")).to_have_text("entry 2 of start has to be a number")
+    submit(page, "agent left")
+    expect(page.get_by_role("alert")).to_be_empty()
 
 
 def test_a_finger_drags_sprites_and_scrolls_elsewhere(visit):

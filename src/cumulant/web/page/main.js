@@ -84,7 +84,8 @@ function ask(phrase) {
   $("phrase").value = phrase;
   const begun = episode && (player.t > 0 || steps > 0);
   const told = begun ? "It goes on from where the world was: a link shows the episode from here on." : "";
-  return act({ ...asked, ...(begun ? here() : {}), phrase, weights: null, stage: 0 }, { told });
+  const from = begun ? here() : episode ? {} : { start: null, after: [] }; // what the address held may be no place
+  return act({ ...asked, ...from, phrase, weights: null, stage: 0 }, { told });
 }
 
 /** How to say where the world is: by its sprites; or by what was pursued until now. */
