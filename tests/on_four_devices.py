@@ -1,6 +1,7 @@
 """What tests/test_devices.py checks on four devices: for that JAX is started anew. Prints one JSON object."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import start, train
 from cumulant.freeplay.runs import compiled, play_freely
 from cumulant.freeplay.settings import FreePlay
+from cumulant.transfer.library_folders import describe
 
 WORLD = Sliders()
 # Of a command line, too: cumulant pretrain --width 16 ...
@@ -84,6 +86,7 @@ def shared(devices, out=None, resume=False, parts=None):
         report=lambda metrics: None,
         should_stop=lambda: bool(left and next(left)),
         out=out,
+        about=describe(WORLD, CONFIG, true_features) | {"seed": 0},
         resume=resume,
         mesh=mesh_of(devices, WORLD, CONFIG),
     )
@@ -102,7 +105,7 @@ def refusals():
 
 
 def main(folder):
-    """All of it; the network that one device learns in double precision goes into the folder."""
+    """All of it. In the folder stay what one device learns in double precision, and the run that four began."""
     found = {"devices": jax.local_device_count(), "refused": list(refusals()), "in step": runs_in_step()}
     found["in turn"] = [sums(number) for number in (1, 3, 5, 8)]
     with mock.patch("jax.default_backend", return_value="gpu"):
@@ -113,6 +116,7 @@ def main(folder):
     np.savez(folder / "alone.npz", *jax.tree.leaves(eqx.filter(alone, eqx.is_array)))
     found["shared"] = largest_difference(alone, shared(4))
     assert shared(4, folder / "run", parts=13) is None
+    shutil.copytree(folder / "run", folder / "begun")  # for two processes to go on with
     found["resumed on two"] = largest_difference(alone, shared(2, folder / "run", resume=True))
     print(json.dumps(found))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -110,9 +111,11 @@ def test_more_devices_than_there_are_end_in_one_line(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_two_processes_share_a_run_and_the_first_alone_writes_and_speaks(found, alone, tmp_path):
-    """To what one device learns; neither needs the other's disk."""
-    first, other = two_processes(pretrain(tmp_path / "first"), pretrain(tmp_path / "other"))
+def test_two_processes_go_on_with_a_run_and_the_first_alone_writes_and_speaks(found, alone, tmp_path):
+    """It becomes what one device learns; neither needs the other's disk."""
+    shutil.copytree(alone / "begun", tmp_path / "first")
+    commands = [pretrain(tmp_path / name, "--resume") for name in ("first", "other")]
+    first, other = two_processes(*commands)
     assert first[0] == other[0] == 0, first[2] + other[2]
     assert json.loads(first[1])["updates"] == 200
     assert other[1] == other[2] == ""
