@@ -28,6 +28,8 @@ _THICK = 1.4  # points, of a curve
 _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PINK, _GREY = (
     "#000000 #e69f00 #56b4e9 #009e73 #0072b2 #d55e00 #cc79a7 #777777".split()
 )
+# More of them, of Tol's, for what Okabe and Ito's do not suffice.
+_WINE, _INDIGO, _OLIVE, _PURPLE, _TEAL, _ROSE = "#882255 #332288 #999933 #aa4499 #44aa99 #cc6677".split()
 STYLES = {
     "ours": Style("ours (committed GPI)", _GREEN, "D"),
     "gpi-trick": Style("GPI, disentangled, trick", _BLUE, "o"),
@@ -37,6 +39,13 @@ STYLES = {
     "dqn": Style("DQN", _RED, "P"),
     "diayn": Style("DIAYN, GPI", _ORANGE, "X"),
     "diayn-best-skill": Style("DIAYN, best skill", _ORANGE, "", "--"),
+    "her": Style("HER, goal-conditioned DQN", _WINE, "p"),
+    "fb": Style("forward-backward", _INDIGO, "h"),
+    "usfa": Style("USFA", _OLIVE, "<"),
+    "usfa-gpi": Style("USFA, GPI", _OLIVE, ">", "--"),
+    "dusdi": Style("DUSDi, GPI", _PURPLE, "*"),
+    "visr": Style("VISR", _TEAL, "d"),
+    "metra": Style("METRA", _ROSE, "1"),
     "oracle": Style("oracle", _BLACK, "", "--"),
     "random": Style("random play", _GREY, "", ":"),
 }

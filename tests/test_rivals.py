@@ -1,0 +1,224 @@
+"""Each rival in a world where what it should come to is known in closed form."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cumulant.experiments.baselines import fb, her, usfa
+from cumulant.experiments.baselines.playing import Step
+from cumulant.goals.bins import phi
+
+GRID = 3
+WALLS = {(0, 1), (1, 1)}  # the way from the lower left to the upper left leads round them
+
+
+@dataclass(frozen=True)
+class Maze:
+    """A grid of rooms, some of them walled up; a step leads to a neighbour, or nowhere."""
+
+    max_steps: int = 20
+    num_actions: int = 4
+    feature_names: tuple[str, ...] = ("here_x", "here_y")
+
+    def reset(self, key):
+        return jax.random.choice(key, jnp.array(free_rooms()))
+
+    def step(self, state, action):
+        after = jnp.clip(state + jnp.array([(1, 0), (-1, 0), (0, 1), (0, -1)])[action], 0, GRID - 1)
+        walled = jnp.array([jnp.array_equal(after, jnp.array(wall)) for wall in sorted(WALLS)]).any()
+        return jnp.where(walled, state, after)
+
+    def observe(self, state):
+        return (state + 0.5) / GRID
+
+    def features(self, state):
+        return self.observe(state)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time goes by whatever is done."""
+
+    max_steps: int
+    num_actions: int = 2
+    feature_names: tuple[str, ...] = ("time",)
+
+    def reset(self, key):
+        return jnp.zeros(1)
+
+    def step(self, state, action):
+        return state + 1 / self.max_steps
+
+    def observe(self, state):
+        return state
+
+    def features(self, state):
+        return state
+
+
+@dataclass(frozen=True)
+class Ring:
+    """States on a ring, each seen as a feature of its own: stay, or go one on."""
+
+    states: int = 5
+    num_actions: int = 2
+    max_steps: int = 10
+
+    @property
+    def feature_names(self):
+        return tuple(f"place_{i}" for i in range(self.states))
+
+    def reset(self, key):
+        return jax.random.randint(key, (), 0, self.states)
+
+    def step(self, state, action):
+        return (state + action) % self.states
+
+    def observe(self, state):
+        return jax.nn.one_hot(state, self.states)
+
+    def features(self, state):
+        return self.observe(state)
+
+
+def free_rooms():
+    return [(x, y) for x in range(GRID) for y in range(GRID) if (x, y) not in WALLS]
+
+
+@cache
+def steps_between():
+    """How many steps each room is from each other one."""
+    rooms = free_rooms()
+    distance = np.where(np.eye(len(rooms), dtype=bool), 0, len(rooms))
+    near = [[abs(a - c) + abs(b - d) == 1 for c, d in rooms] for a, b in rooms]
+    for _ in rooms:
+        distance = np.minimum(
+            distance, 1 + np.where(np.array(near)[:, :, None], distance[None], len(rooms)).min(axis=1)
+        )
+    return distance
+
+
+def run(method, world, config, seed=0):
+    """A whole training."""
+
+    @eqx.filter_jit
+    def trained(key):
+        return method.train(world, config, method.start(world, config, key), jnp.int32(config.updates))
+
+    return trained(jax.random.key(seed))
+
+
+@pytest.fixture(scope="module")
+def pursuer():
+    config = her.Her(
+        width=64,
+        batch=256,
+        num_envs=64,
+        env_steps=64 * 2_500,
+        replay=9_000,
+        bins=GRID,
+        horizon=10,
+        learning_rate=3e-3,
+        gamma=0.9,
+    )
+    return config, run(her, Maze(), config)
+
+
+def test_her_solves_a_maze_exactly(pursuer):
+    """Every room from every other one: a goal n steps away is worth γ^(n-1), and so is the nearest of several."""
+    config, learning = pursuer
+    rooms, distance = np.array(free_rooms()), steps_between()
+    seen, cells = jnp.asarray((rooms + 0.5) / GRID), jax.nn.one_hot(rooms, GRID, dtype=bool)
+    q = jax.vmap(lambda x: jax.vmap(lambda goal: her.values(learning.networks, x, goal))(cells))(seen)
+    np.testing.assert_allclose(q.max(axis=2), config.gamma ** np.maximum(distance - 1, 0), atol=0.05)
+    following = jax.vmap(lambda room: jax.vmap(lambda action: Maze().step(room, action))(jnp.arange(4)))(
+        jnp.asarray(rooms)
+    )
+    index = {tuple(room): i for i, room in enumerate(rooms.tolist())}
+    for here, there in zip(*np.nonzero(distance), strict=True):
+        led_to = index[tuple(following[here, int(q[here, there].argmax())].tolist())]
+        assert distance[led_to, there] == distance[here, there] - 1
+
+
+@pytest.mark.parametrize("max_steps", [3, 8])
+def test_hindsight_looks_at_all_of_the_episodes_next_steps_and_no_further(max_steps):
+    config = her.Her(width=8, batch=4, num_envs=8, env_steps=8 * 60, replay=400, bins=2, horizon=5)
+    held = run(her, Clock(max_steps), config).replay.rings
+    ahead = np.asarray(jnp.round((held.later - held.next_x[:, :, None]) * max_steps))[..., 0]
+    time = np.asarray(jnp.round(held.next_x[..., 0] * max_steps))
+    written = time > 0
+    assert (ahead[written] >= 0).all()  # a later episode's clock would stand lower
+    assert ahead[written].max() == min(max_steps, config.horizon) - 1
+    assert (time + ahead.max(axis=2) <= max_steps)[written].all()
+
+
+@pytest.mark.parametrize("bins", [2, 3])
+def test_random_clauses_hold_where_they_are_drawn_and_can_be_any_box(bins):
+    cell = jnp.array([0, bins - 1])
+    clauses = jax.vmap(lambda key: her.clause_around(cell, bins, key))(jax.random.split(jax.random.key(0), 2_000))
+    assert clauses[:, jnp.arange(2), cell].all()
+    found = {tuple(clause.ravel().tolist()) for clause in np.asarray(clauses)}
+    assert len(found) == 2 ** (2 * (bins - 1))  # every set of bins that has the cell's
+
+
+def test_fb_recovers_the_successor_measure_of_a_ring():
+    """F(s, a, z)·B(s') times the states' shares is how often, discounted, policy z comes by s'."""
+    world = Ring()
+    n = world.states
+    config = fb.Fb(
+        dimensions=n,
+        width=64,
+        batch=256,
+        num_envs=32,
+        env_steps=32 * 3_000,
+        replay=6_000,
+        gamma=0.7,
+        learning_rate=2e-3,
+        switch_every=5,
+    )
+    learning = run(fb, world, config)
+    player = fb.player(config, learning, jax.random.key(1))
+    share = np.asarray(player.seen).mean(axis=0)
+    states = jnp.eye(n)
+    for goal in range(n):
+        z = player.from_words(jnp.stack([jnp.ones((n, n), bool), jnp.eye(n, dtype=bool)], axis=2)[goal][None])
+        f = jax.vmap(lambda x, z=z: player.networks.f(x, z))(states)  # [s, d, a]
+        measure = jnp.einsum("sda,gd->sag", f, jax.vmap(player.networks.b)(states)) * share
+        action = np.asarray(jax.vmap(lambda x, z=z: player.networks.values(x, z))(states)).argmax(axis=1)
+        following = (np.arange(n)[:, None] + np.arange(2)) % n
+        step = np.eye(n)[following[np.arange(n), action]]
+        visits = np.linalg.solve(np.eye(n) - config.gamma * step, step) * (1 - config.gamma)
+        after = np.eye(n)[following] * (1 - config.gamma) + config.gamma * visits[following]
+        np.testing.assert_allclose(measure, after, atol=0.1)
+        assert (action == (np.arange(n) != goal)).all()  # stay at the goal, go on elsewhere
+
+
+def test_usfa_with_one_w_is_q_learning():
+    """What ψ is taught, weighed by w, is r + γ max Q where the network and its target agree."""
+    config = usfa.Usfa(bins=2, width=16)
+    psi = usfa.Successor(2, 4, 3, config, jax.random.key(0))
+    psi = eqx.tree_at(lambda psi: psi.trunk.head.value.bias, psi, jnp.full(4, 0.5))  # all of ψ well within [0, 1]
+    w = jnp.array([1.0, 0.0, 0.5, 2.0]) / jnp.sqrt(5.25)
+    step = Step(jnp.array([0.2, 0.9]), jnp.int32(1), jnp.array([0.3, 0.7]))
+    taught = usfa.goal(config, psi, psi, step, w, phi(step.x, 2).ravel())
+    reward = w[0] + w[3]  # of the bins that x lies in
+    after = (psi(step.next_x, w).T @ w).max()
+    np.testing.assert_allclose(taught @ w, (1 - config.gamma) * reward + config.gamma * after, rtol=1e-5)
+
+
+def test_usfas_gpi_asks_the_policies_that_it_is_given():
+    """With none it acts for w alone; with others, as the best of all of them."""
+    config = usfa.Usfa(bins=2, width=16)
+    psi, x = usfa.Successor(2, 4, 3, config, jax.random.key(0)), jnp.array([0.2, 0.9])
+    w = jnp.array([[[0.0, 1.0], [1.0, 0.0]]])
+    others = usfa.random_weights(config, 2, 5, jax.random.key(1))
+    for policies in (others[:0], others):
+        policy = usfa.Universal(psi, policies, 2)(Maze(), w)
+        asked = jnp.concatenate([w.reshape(1, 4) / 2**0.5, policies])
+        q = jnp.stack([w.ravel() @ psi(x, each) for each in asked])
+        assert policy.act((), x, jax.random.key(2))[1] == q.max(axis=0).argmax()
