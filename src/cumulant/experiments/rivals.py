@@ -217,6 +217,7 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "lr-3e-4": replace(HER, learning_rate=3e-4),
             "lr-2e-3": replace(HER, learning_rate=2e-3),
             "no-hindsight": replace(HER, hindsight=0.0),
+            "less-hindsight": replace(HER, hindsight=0.4),
             "1-goal": replace(HER, goals=1),
             "all-hindsight": replace(HER, hindsight=1.0),
             "epsilon-0.05": replace(HER, epsilon=0.05),
