@@ -1,6 +1,6 @@
 """Each rival in a world where what it should come to is known in closed form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import equinox as eqx
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cumulant.experiments.baselines import fb, her, usfa
+from conftest import Sliders
+from cumulant.experiments.baselines import dusdi, fb, her, metra, usfa, visr
 from cumulant.experiments.baselines.playing import Step
 from cumulant.goals.bins import phi
 
@@ -205,7 +206,7 @@ def test_usfa_with_one_w_is_q_learning():
     psi = eqx.tree_at(lambda psi: psi.trunk.head.value.bias, psi, jnp.full(4, 0.5))  # all of ψ well within [0, 1]
     w = jnp.array([1.0, 0.0, 0.5, 2.0]) / jnp.sqrt(5.25)
     step = Step(jnp.array([0.2, 0.9]), jnp.int32(1), jnp.array([0.3, 0.7]))
-    taught = usfa.goal(config, psi, psi, step, w, phi(step.x, 2).ravel())
+    taught = psi.taught(config, psi, step, w, phi(step.x, 2).ravel())
     reward = w[0] + w[3]  # of the bins that x lies in
     after = (psi(step.next_x, w).T @ w).max()
     np.testing.assert_allclose(taught @ w, (1 - config.gamma) * reward + config.gamma * after, rtol=1e-5)
@@ -222,3 +223,47 @@ def test_usfas_gpi_asks_the_policies_that_it_is_given():
         asked = jnp.concatenate([w.reshape(1, 4) / 2**0.5, policies])
         q = jnp.stack([w.ravel() @ psi(x, each) for each in asked])
         assert policy.act((), x, jax.random.key(2))[1] == q.max(axis=0).argmax()
+
+
+def test_dusdis_discriminators_see_their_own_factor_alone():
+    """What one says changes with its feature, and with nothing else."""
+    networks = dusdi.Networks(3, 2, dusdi.Dusdi(width=16), jax.random.key(0))
+    slopes = np.abs(jax.jacobian(networks.told)(jnp.array([0.2, 0.5, 0.8]))).sum(axis=1)  # [factor, feature]
+    np.testing.assert_array_equal(slopes > 0, np.eye(3, dtype=bool))
+
+
+def test_dusdis_choices_are_told_apart_where_they_part():
+    """On two sliders a choice for each is soon read off its slider: chance is a half."""
+    config = dusdi.Dusdi(
+        skills=2, bins=4, width=32, batch=64, num_envs=32, env_steps=32 * 1_500, replay=9_000, temperature=0.03
+    )
+    learning = run(dusdi, Sliders(), config)
+    held = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), learning.replay.rings)
+    told = jax.vmap(learning.networks.told)(held.next_x).argmax(axis=2)
+    assert ((told == held.guide).mean(axis=0) > 0.7).all()
+
+
+def test_visrs_features_have_unit_length_and_a_regression_finds_the_w_of_a_reward():
+    config = visr.Visr(width=16, dimensions=3)
+    learning = visr.start(Sliders(), replace(config, num_envs=4, replay=20), jax.random.key(0))
+    phi = jax.vmap(learning.networks.phi)(jax.random.uniform(jax.random.key(1), (200, 2)))
+    np.testing.assert_allclose(jnp.linalg.norm(phi, axis=1), 1, rtol=1e-5)
+    w, taken = jnp.array([0.5, -1.0, 2.0]), jnp.arange(200) < 150
+    reward = jnp.where(taken, phi @ w + 3, 99.0)  # a constant is no task, and what was not taken does not count
+    found = visr.regressed(phi, reward, taken)
+    off = phi[:150] @ (found - w)
+    np.testing.assert_allclose(off - off.mean(), 0, atol=0.1)
+
+
+def test_metra_respects_its_constraint():
+    """In the end no step is much longer than one, and as many steps as there are take one that far apart."""
+    config = metra.Metra(
+        dimensions=2, width=32, batch=64, num_envs=32, env_steps=32 * 2_000, replay=6_000, learning_rate=3e-3
+    )
+    learning = run(metra, Sliders(), config)
+    phi = jax.vmap(learning.networks.phi)
+    place = jnp.array([0.125, 0.375, 0.625, 0.875])
+    grid = phi(jnp.stack(jnp.meshgrid(place, place, indexing="ij"), axis=-1).reshape(16, 2)).reshape(4, 4, 2)
+    steps = jnp.concatenate([jnp.linalg.norm(jnp.diff(grid, axis=axis), axis=-1).ravel() for axis in (0, 1)])
+    assert 0.7 < float(steps.mean()) < 1.2
+    assert float(steps.max()) < 1.5

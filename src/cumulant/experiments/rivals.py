@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
-from cumulant.experiments.baselines import fb, her, usfa
+from cumulant.experiments.baselines import dusdi, fb, her, metra, usfa, visr
 from cumulant.experiments.baselines.playing import Play
 from cumulant.experiments.parts import TUNING_SEED, Costs, Part, Ran, Scale, in_miniature, parameters
 from cumulant.experiments.run_folders import Row
@@ -192,6 +192,7 @@ def _world_of(objects: int) -> Spriteworld:
 
 
 HER, FB, USFA = her.Her(), fb.Fb(), usfa.Usfa()
+DUSDI, VISR, METRA = dusdi.Dusdi(), visr.Visr(), metra.Metra()
 RIVALS: dict[str, Part] = {
     "bounds": Bounds(),
     "ours-goals": OverGoals(PRESETS["fast"]),
@@ -200,6 +201,9 @@ RIVALS: dict[str, Part] = {
     "fb": Rival(fb, FB),
     "usfa": Rival(usfa, USFA),
     "usfa-gpi": Rival(usfa, replace(USFA, policies=64)),
+    "dusdi": Rival(dusdi, DUSDI),
+    "visr": Rival(visr, VISR),
+    "metra": Rival(metra, METRA),
 }
 _MORE = for_features(PRESETS["fast"], 10)  # our preset with 4 objects: rivals get as much play, and as large batches
 LARGER_RIVALS: dict[str, Part] = {
@@ -246,6 +250,36 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "clauses-alone": replace(USFA, clauses=1.0),
             "gpi-16": replace(USFA, policies=16),
             "gpi-64": replace(USFA, policies=64),
+        },
+    ),
+    "dusdi": (
+        dusdi,
+        {
+            "base": DUSDI,
+            "3-skills": replace(DUSDI, skills=3),
+            "256-policies": replace(DUSDI, policies=256),
+            "cooler": replace(DUSDI, temperature=0.03),
+            "9-bins": replace(DUSDI, bins=9),
+        },
+    ),
+    "visr": (
+        visr,
+        {
+            "base": VISR,
+            "d-10": replace(VISR, dimensions=10),
+            "d-20": replace(VISR, dimensions=20),
+            "no-gpi": replace(VISR, policies=0),
+            "longer-replay": replace(VISR, replay=1_000_000),
+        },
+    ),
+    "metra": (
+        metra,
+        {
+            "base": METRA,
+            "d-2": replace(METRA, dimensions=2),
+            "d-16": replace(METRA, dimensions=16),
+            "lr-3e-4": replace(METRA, learning_rate=3e-4),
+            "longer-replay": replace(METRA, replay=1_000_000),
         },
     ),
 }

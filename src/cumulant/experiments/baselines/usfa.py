@@ -54,6 +54,21 @@ class Successor(eqx.Module):
         """What each action is worth to the policy of w, for w."""
         return w @ self(x, w)
 
+    def taught(
+        self, config: Play, target: "Successor", step: Step, w: Float[Array, " c"], cumulants: Float[Array, " c"]
+    ) -> Float[Array, " c"]:
+        """What ψ(s, a, w) is to be: φ(s) + γ ψ(s', π_w(s')), scaled. The network chooses, the target values."""
+        following = target(step.next_x, w)[:, self.values(step.next_x, w).argmax()]
+        return jax.lax.stop_gradient((1 - config.gamma) * cumulants + config.gamma * jnp.clip(following, -1, 1))
+
+
+def best_of(
+    psi: Successor, others: Float[Array, "n c"], x: Float[Array, " k"], w: Float[Array, " c"]
+) -> Float[Array, " a"]:
+    """What each action is worth to a task w under the best of policies, that of w itself among them: GPI."""
+    policies = jnp.concatenate([on_sphere(w)[None], others])
+    return jnp.einsum("pca,c->pa", jax.vmap(psi, (None, 0))(x, policies), w).max(axis=0)
+
 
 class Universal(eqx.Module):
     """A policy maker for `evaluate`: the guide is weights, one vector for each clause; the best clause counts."""
@@ -67,12 +82,8 @@ class Universal(eqx.Module):
         flat = guide.reshape(len(guide), -1)
 
         def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
-            def best(w: Float[Array, " c"]) -> Float[Array, " a"]:
-                policies = jnp.concatenate([on_sphere(w)[None], self.others])
-                psi = jax.vmap(self.psi, (None, 0))(obs, policies)
-                return jnp.einsum("pca,c->pa", psi, w).max(axis=0)
-
-            return memory, jax.vmap(best)(flat).max(axis=0).argmax()
+            q = jax.vmap(partial(best_of, self.psi, self.others, obs))(flat)
+            return memory, q.max(axis=0).argmax()
 
         return Policy(lambda obs: (), act)
 
@@ -140,13 +151,5 @@ def train(world: World, config: Usfa, learning: Learning, until: Int[Array, ""])
 
 def loss(config: Usfa, psi: Successor, target: Successor, step: Step, w: Float[Array, " c"]) -> Float[Array, ""]:
     """Huber error of the policy of w."""
-    cumulants = phi(step.x, config.bins).ravel()
-    return optax.losses.huber_loss(psi(step.x, w)[:, step.action], goal(config, psi, target, step, w, cumulants)).mean()
-
-
-def goal(
-    config: Usfa, psi: Successor, target: Successor, step: Step, w: Float[Array, " c"], cumulants: Float[Array, " c"]
-) -> Float[Array, " c"]:
-    """What ψ(s, a, w) is taught: φ(s) + γ ψ(s', π_w(s')), scaled, so within [0, 1]. The network chooses."""
-    following = target(step.next_x, w)[:, psi.values(step.next_x, w).argmax()]
-    return jax.lax.stop_gradient((1 - config.gamma) * cumulants + config.gamma * jnp.clip(following, 0, 1))
+    taught = psi.taught(config, target, step, w, phi(step.x, config.bins).ravel())
+    return optax.losses.huber_loss(psi(step.x, w)[:, step.action], taught).mean()
