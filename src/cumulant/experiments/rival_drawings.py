@@ -1,11 +1,14 @@
 """The rivals' figures, from run folders alone: from words and from labelled steps, over goals, in larger worlds."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 
 from cumulant.experiments.curves import STYLES, Style
 from cumulant.experiments.drawings import save
@@ -14,38 +17,54 @@ from cumulant.experiments.statistics import End, Point, Standing, curve, lines_o
 from cumulant.goals.suites import CLASSES
 
 _WIDTH = 7.2  # inches: 1,080 pixels, of which a page shows some 690
+_WORDS_HIGH, _LABELS_HIGH = 2.6, 3.9
 _SMALL = 8.5  # points
+_DARK = 0.45  # below which a cell's colour needs white digits
 _FLAT = ("oracle", "random")  # what needs no steps bounds every panel
 
 
 def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Mapping[str, Standing]]) -> None:
-    """Success from words by class and over all goals, for each world; and between them, against labelled steps.
+    """Success from words by class and over all goals, for each world; after the first of them, from labelled steps.
 
-    `standings` holds, for each number of objects in words, what each line came to.
+    `standings` holds, for each world in words, what each line came to.
     """
-    sizes = [2.6] * len(standings)
-    sizes.insert(1, 3.9)
-    figure = Figure(figsize=(_WIDTH, sum(sizes) + 0.9), layout="constrained")
-    with_legend = figure.subfigures(len(sizes), 1, height_ratios=sizes)
-    parts = list(np.atleast_1d(with_legend))
-    against_steps = parts.pop(1)
-    _draw_curves(against_steps.subplots(2, 4, sharex=True, sharey=True).ravel(), labelled)
-    against_steps.suptitle("from labelled steps (the oracle and random play need none)", fontsize=_SMALL + 1)
-    for part, (title, found) in zip(parts, standings.items(), strict=True):
-        left, right = part.subplots(1, 2, width_ratios=[1.7, 1], sharey=True)
-        _draw_classes(left, found)
-        _draw_goals(right, found)
-        part.suptitle(title, fontsize=_SMALL + 1)
-    shown = dict.fromkeys([*lines_of(labelled), *(line for found in standings.values() for line in found)])
-    styles = [STYLES[line] for line in STYLES if line in shown]
-    handles = [Axes.plot(left, [], [], **_look(style))[0] for style in styles]
+    panels = [(_WORDS_HIGH, partial(_draw_words, title=title, found=found)) for title, found in standings.items()]
+    if labelled:
+        panels.insert(1, (_LABELS_HIGH, partial(_draw_labelled, rows=labelled)))
+    heights = [height for height, _ in panels]
+    figure = Figure(figsize=(_WIDTH, sum(heights) + 0.9), layout="constrained")
+    for place, (_, draw) in zip(
+        figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0], panels, strict=True
+    ):
+        draw(place)
+    shown = {*lines_of(labelled), *(line for found in standings.values() for line in found)}
+    styles = [style for line, style in STYLES.items() if line in shown]
     figure.legend(
-        handles, [s.label for s in styles], loc="outside lower center", ncols=4, frameon=False, fontsize=_SMALL
+        [Line2D([], [], **_look(style)) for style in styles],
+        [style.label for style in styles],
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=_SMALL,
     )
     save(figure, path)
 
 
-def _look(style: Style) -> dict[str, object]:
+def _draw_words(place: SubFigure, title: str, found: Mapping[str, Standing]) -> None:
+    """One world: by class, and over all goals."""
+    left, right = place.subplots(1, 2, width_ratios=[1.7, 1], sharey=True)
+    _draw_classes(left, found)
+    _draw_goals(right, found)
+    place.suptitle(title, fontsize=_SMALL + 1)
+
+
+def _draw_labelled(place: SubFigure, rows: Sequence[Row]) -> None:
+    """Against labelled steps."""
+    _draw_curves(place.subplots(2, 4, sharex=True, sharey=True).ravel(), rows)
+    place.suptitle("from labelled steps (the oracle and random play need none)", fontsize=_SMALL + 1)
+
+
+def _look(style: Style) -> dict[str, Any]:
     return {
         "color": style.colour,
         "linestyle": style.dashes,
@@ -79,16 +98,22 @@ def _draw_curves(axes: Sequence[Axes], rows: Sequence[Row]) -> None:
 
 def _draw_classes(ax: Axes, found: Mapping[str, Standing]) -> None:
     """A place for each class, and beside each other in it the lines, with their intervals."""
-    lines = [line for line in STYLES if line in found]
+    lines = [line for line in STYLES if line in found and line not in _FLAT]
     for i, line in enumerate(lines):
         places = np.arange(len(CLASSES)) + 0.8 * ((i + 0.5) / len(lines) - 0.5)
         _points(ax, places, [found[line].classes[kind] for kind in CLASSES], _look(STYLES[line]) | {"linestyle": ""})
-    ax.set_xticks(range(len(CLASSES)), [kind.replace("_", "\n") for kind in CLASSES], fontsize=_SMALL - 1)
+    for line in (line for line in _FLAT if line in found):
+        style, means = STYLES[line], [found[line].classes[kind].mean for kind in CLASSES]
+        ax.hlines(
+            means, np.arange(len(CLASSES)) - 0.48, np.arange(len(CLASSES)) + 0.48, style.colour, style.dashes, lw=1
+        )
+    ax.set_xticks(range(len(CLASSES)), [kind.replace("_", "\n") for kind in CLASSES])
     for edge in np.arange(1, len(CLASSES)) - 0.5:
         ax.axvline(edge, color="0.85", linewidth=0.6)
     ax.set(ylim=(-0.05, 1.07), xlim=(-0.5, len(CLASSES) - 0.5))
     ax.set_ylabel("success, from words", fontsize=_SMALL)
     ax.tick_params(labelsize=_SMALL - 1)
+    ax.tick_params(axis="x", labelsize=_SMALL - 2)
     ax.grid(alpha=0.25, axis="y")
 
 
@@ -98,27 +123,36 @@ def _draw_goals(ax: Axes, found: Mapping[str, Standing]) -> None:
         goals = found[line].goals
         _points(ax, np.array(list(goals)), list(goals.values()), _look(STYLES[line]))
     ax.set_xlabel("features that a goal asks for", fontsize=_SMALL)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.tick_params(labelsize=_SMALL - 1)
     ax.grid(alpha=0.25)
 
 
-def _points(ax: Axes, places: np.ndarray, points: Sequence[Point], look: Mapping[str, object]) -> None:
+def _points(ax: Axes, places: np.ndarray, points: Sequence[Point], look: Mapping[str, Any]) -> None:
     mean, low, high = np.array(points).T
     ax.errorbar(places, mean, [mean - low, high - mean], elinewidth=0.8, **look)
 
 
 def draw_search(path: Path, few: Mapping[str, End], standings: Mapping[str, Standing], title: str) -> None:
-    """Every setting's success in each class as a heat map: from words, and after the last labelled step."""
-    cells = {f"{line}, words": [p.mean for p in found.classes.values()] for line, found in standings.items()}
-    cells |= {f"{line}, {end.steps:,} steps": [p.mean for p in end.classes.values()] for line, end in few.items()}
+    """Every setting's success in each class as a heat map: from words, there over all goals too, and from steps."""
+    nothing = [float("nan")]  # over all goals only words are tried
+    cells = {f"{line}, words": [*_means(found.classes), found.coverage] for line, found in standings.items()}
+    cells |= {f"{line}, {end.steps:,} steps": _means(end.classes) + nothing for line, end in few.items()}
     cells = {line.replace("-search-", ": "): cells[line] for line in sorted(cells)}
+    columns = [*(kind.replace("_", "\n") for kind in CLASSES), "all\ngoals"]
     figure = Figure(figsize=(_WIDTH, 0.24 * len(cells) + 1.2), layout="constrained")
     ax = figure.subplots()
-    ax.imshow(list(cells.values()), vmin=0, vmax=1, cmap="viridis", aspect="auto")
-    for (i, j), value in np.ndenumerate(np.array(list(cells.values()))):
-        colour = "white" if value < 0.45 else "black"
-        ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=_SMALL)
-    ax.set_xticks(range(len(CLASSES)), [kind.replace("_", "\n") for kind in CLASSES], fontsize=_SMALL)
+    values = np.array(list(cells.values()))
+    ax.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            colour = "white" if value < _DARK else "black"
+            ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=_SMALL)
+    ax.set_xticks(range(len(columns)), columns, fontsize=_SMALL - 1)
     ax.set_yticks(range(len(cells)), list(cells), fontsize=_SMALL)
     ax.set_title(title, loc="left", fontsize=_SMALL + 1)
     save(figure, path)
+
+
+def _means(points: Mapping[str, Point]) -> list[float]:
+    return [point.mean for point in points.values()]

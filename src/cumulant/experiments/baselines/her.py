@@ -1,8 +1,8 @@
 """Goal-conditioned DQN with hindsight: one network for all goals (Schaul et al., 2015), taught with what was reached.
 
-A goal is a clause: for each feature, the bins that it may lie in. Play pursues random clauses. A transition is replayed
-four times out of five with another goal, which holds some state that its episode came to later (Andrychowicz et al.,
-2017). Double, dueling, Huber, as our DQN; reaching the goal gives reward 1 and is the end.
+A goal is a clause: for each feature, the bins that it may lie in. Play pursues random clauses. A transition is learnt
+from with the clause that was pursued or, in hindsight, with another one, which holds some state that its episode came to
+later (Andrychowicz et al., 2017). Double, dueling, Huber, as our DQN; reaching the goal gives reward 1 and is the end.
 """
 
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ class Her(Play):
     """Settings."""
 
     bins: int = 3  # Bins of a feature that goals are made of.
-    goals: int = 4  # That a transition is learnt from with, in an update.
-    hindsight: float = 0.8  # Share of goals in an update that are made from what was reached.
+    goals: int = 2  # That a transition is learnt from with, in an update.
+    hindsight: float = 0.3  # Share of goals in an update that are made from what was reached.
     horizon: int = 50  # Steps, at most, after which a state counts as reached later.
     epsilon: float = 0.0  # Random actions when evaluated.
 
@@ -205,7 +205,7 @@ def learn(config: Her, learning: Learning, key: PRNGKeyArray) -> Learning:
 
 
 def in_hindsight(config: Her, step: Pursued, key: PRNGKeyArray) -> Bool[Array, "k m"]:
-    """The goal to learn from: mostly one that a later state of the episode has reached."""
+    """The goal to learn from: the one pursued, or one that a later state of the episode has reached."""
     key_which, key_state, key_clause = jax.random.split(key, 3)
     state = step.later[jax.random.randint(key_state, (), 0, _LATER)]
     told = clause_around(bin_index(state, config.bins), config.bins, key_clause)
