@@ -1,8 +1,8 @@
 """Goal-conditioned DQN with hindsight: one network for all goals (Schaul et al., 2015), taught with what was reached.
 
 A goal is a clause: for each feature, the bins that it may lie in. Play pursues random clauses. A transition is learnt
-from with the clause that was pursued or, in hindsight, with another one, which holds some state that its episode came to
-later (Andrychowicz et al., 2017). Double, dueling, Huber, as our DQN; reaching the goal gives reward 1 and is the end.
+from with the clause that was pursued or, in hindsight, with one that holds a state to which its episode came later
+(Andrychowicz et al., 2017). Double, dueling, Huber, as our DQN; reaching the goal gives reward 1 and is the end.
 """
 
 from dataclasses import dataclass
