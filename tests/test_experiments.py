@@ -5,9 +5,11 @@ from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
+from typing import NamedTuple, get_args
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from conftest import THIRDS
 from cumulant.commands.reproduce import Reproduce
 from cumulant.experiments import from_pixels, methods
+from cumulant.experiments.baselines.playing import Play
 from cumulant.experiments.bench import update_flops
 from cumulant.experiments.figures import FIGURES, PARTS
 from cumulant.experiments.from_pixels import VAE_SEARCH, FromPixels, Pipeline
@@ -32,8 +35,9 @@ from cumulant.experiments.parts import (
     run_folder,
     run_part,
 )
-from cumulant.experiments.rivals import LARGER_RIVALS, RIVALS, RIVALS_SEARCH
+from cumulant.experiments.rivals import LARGER_RIVALS, RIVALS, RIVALS_SEARCH, Rival
 from cumulant.experiments.run_folders import Row, read_run
+from cumulant.experiments.statistics import standings
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
 from cumulant.features.settings import Represent
@@ -41,6 +45,7 @@ from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.transfer.library import Library
+from cumulant.worlds.episodes import Policy
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.spriteworld import Spriteworld
 
@@ -142,6 +147,58 @@ def test_skills_have_a_line_under_gpi_and_one_for_the_best_of_them(monkeypatch, 
     assert [row.seed for row in best] == [0] * len(CLASSES) + [1] * len(CLASSES)
     assert {row.kind for row in best} == set(CLASSES)
     assert ran.seconds.keys() == {"compile_s", "train_s"}
+
+
+class Standstill(NamedTuple):
+    """What a method has learnt that learns nothing, and does nothing."""
+
+    networks: object
+    update: object
+
+
+class Idle(eqx.Module):
+    """It takes words and labelled steps, and the first action."""
+
+    def __call__(self, world, guide):
+        return Policy(lambda obs: (), lambda memory, obs, key: (memory, jnp.int32(0)))
+
+    def from_words(self, table):
+        return table.sum()
+
+    def from_labels(self, f, reward, taken):
+        return (reward * taken).sum()
+
+
+def test_a_rival_is_judged_by_what_it_understands(tmp_path):
+    method = SimpleNamespace(
+        start=lambda world, config, key: Standstill(jnp.zeros(3), jnp.int32(0)),
+        train=lambda world, config, learning, until: learning._replace(update=until),
+        player=lambda config, learning, key: Idle(),
+    )
+    part = Rival(method, Play(env_steps=2_560))
+    ran = part.run("idle-2-objects", replace(SMOKE, seeds=(0, 1), budgets=(250, 500)), tmp_path)
+    assert {(row.line, row.seed, row.steps) for row in ran.rows if row.kind != "coverage"} == {
+        *(("idle", seed, steps) for seed in (0, 1) for steps in (250, 500)),
+        *(("idle-zero-shot", seed, 0) for seed in (0, 1)),
+    }
+    goals = [row for row in ran.rows if row.kind == "coverage"]
+    assert {row.line for row in goals} == {"idle"}
+    assert sum(row.episodes for row in goals if row.seed == 0) == 2 * SMOKE.goals
+    assert ran.seconds.keys() == {"compile_s", "train_s"}
+    assert part.costs() == (2_560, 10, 3)
+    # A start in the goal is a success even for one who does nothing.
+    easy = np.mean([row.success for row in ran.rows if row.line == "idle-zero-shot" and row.kind == "agent_easy"])
+    assert 0 < easy < 1
+    found = standings(ran.rows)["idle"]
+    assert found.coverage == pytest.approx(np.mean([row.success for row in goals for _ in range(row.episodes)]))
+    assert found.classes["agent_easy"].mean == pytest.approx(easy)
+    assert set(found.goals) <= set(range(1, 7))
+
+
+def test_a_larger_world_gets_as_much_play_for_rivals_as_for_ours():
+    ours = LARGER_RIVALS["ours-4-objects"].costs()
+    for name in ("her-4-objects", "fb-4-objects"):
+        assert LARGER_RIVALS[name].costs().env_steps == ours.env_steps
 
 
 def test_the_recorded_measures_are_what_the_features_give():

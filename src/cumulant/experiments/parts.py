@@ -44,7 +44,9 @@ class Scale(Trials):
 
 
 FULL = Scale()
-SMOKE = Scale(seeds=(0,), tasks_per_class=1, episodes=16, budgets=(500,), dqn_steps=(500, 1_000), miniature=True)
+SMOKE = Scale(
+    seeds=(0,), tasks_per_class=1, episodes=16, budgets=(500,), goals=20, dqn_steps=(500, 1_000), miniature=True
+)
 Learner = TypeVar("Learner", bound=DataclassInstance)
 
 

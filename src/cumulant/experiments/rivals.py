@@ -7,7 +7,7 @@ steps, it is judged by.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -41,6 +41,7 @@ from cumulant.worlds.spriteworld import Spriteworld
 _SEARCHED = {"budgets": (2_000, 50_000), "episodes": 64, "goals": 500, "tasks_per_class": 2}  # of a search's scale
 
 
+@runtime_checkable
 class Method(Protocol):
     """A module of `baselines` whose one training serves all tasks."""
 
