@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
-from cumulant.experiments.baselines import dusdi, fb, her, metra, usfa, visr
+from cumulant.experiments.baselines import dusdi, fb, her, metra, playing, usfa, visr
 from cumulant.experiments.baselines.playing import Step
 from cumulant.goals.bins import phi
+from cumulant.goals.tasks import reached
 
 GRID = 3
 WALLS = {(0, 1), (1, 1)}  # the way from the lower left to the upper left leads round them
@@ -167,6 +168,17 @@ def test_random_clauses_hold_where_they_are_drawn_and_can_be_any_box(bins):
     assert len(found) == 2 ** (2 * (bins - 1))  # every set of bins that has the cell's
 
 
+def test_states_within_a_clause_meet_it_and_stay_as_they_are_where_they_may():
+    states = jax.random.uniform(jax.random.key(0), (200, 2))
+    clause = jnp.array([[True, False, True], [True, True, True]])
+    meeting = playing.within(clause, states, jax.random.key(1))
+    assert jax.vmap(lambda x: reached(clause[None], x))(meeting).all()
+    kept = meeting == states
+    np.testing.assert_array_equal(kept[:, 0], np.abs(states[:, 0] - 0.5) > 1 / 6)
+    assert kept[:, 1].all()
+    assert len(np.unique(np.floor(meeting[:, 0] * 3))) == 2
+
+
 def test_fb_recovers_the_successor_measure_of_a_ring():
     """F(s, a, z)·B(s') times the states' shares is how often, discounted, policy z comes by s'."""
     world = Ring()
@@ -187,7 +199,7 @@ def test_fb_recovers_the_successor_measure_of_a_ring():
     share = np.asarray(player.seen).mean(axis=0)
     states = jnp.eye(n)
     for goal in range(n):
-        z = player.from_words(jnp.stack([jnp.ones((n, n), bool), jnp.eye(n, dtype=bool)], axis=2)[goal][None])
+        z = player.from_labels(player.seen, player.seen[:, goal], jnp.ones(len(player.seen), bool))
         f = jax.vmap(lambda x, z=z: player.networks.f(x, z))(states)  # [s, d, a]
         measure = jnp.einsum("sda,gd->sag", f, jax.vmap(player.networks.b)(states)) * share
         action = np.asarray(jax.vmap(lambda x, z=z: player.networks.values(x, z))(states)).argmax(axis=1)

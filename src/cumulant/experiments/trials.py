@@ -9,17 +9,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.statistics import COVERAGE
 from cumulant.goals.suites import coverage, suite
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.goals.weights import padded
-from cumulant.transfer.exploration import at_random
+from cumulant.transfer.exploration import AT_ONCE, at_random
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.inference import learn_many
-from cumulant.worlds.episodes import Policy, PolicyMaker, endings, reward_of
+from cumulant.worlds.episodes import Policy, PolicyMaker, endings, over_tasks, reward_of
 from cumulant.worlds.protocol import World
 
 _THIRDS = 3  # regions of a coordinate, in the paper's tasks
@@ -28,6 +28,7 @@ _CLAUSES = 2  # of a task of the suite, at most
 _LEARNING, _GOALS = 1_000, 2_000
 
 _GOAL_EPISODES = 2  # of each of the (m + 1)^k goals
+_TASKS_AT_ONCE = 64  # whose guides are made together: a player may look at hundreds of states for each
 
 Weights = Callable[[Bool[Array, "c k b"]], Float[Array, "c d m"]]
 
@@ -154,7 +155,7 @@ def guides_from_words(player: TakesWords) -> Callable[[Array], PyTree]:
 
 @eqx.filter_jit
 def _guides(player: TakesWords, tables: Bool[Array, "tasks c k b"]) -> PyTree:
-    return jax.vmap(player.from_words)(tables)
+    return jax.lax.map(player.from_words, tables, batch_size=_TASKS_AT_ONCE)
 
 
 def _learning_keys(trials: Trials, seed: int, tasks: int) -> Key[Array, " tasks"]:
@@ -172,14 +173,13 @@ def _learnt(
 ) -> PyTree:
     """Guides, with leading axes tasks and budgets."""
 
-    def one(x: tuple[Array, PRNGKeyArray]) -> PyTree:
-        table, key = x
+    def steps(table: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
         reward = reward_of(world, table)
-        f, gain = at_random(world, lambda state: (world.observe(state), reward(state)), key, max(budgets))
+        return at_random(world, lambda state: (world.observe(state), reward(state)), key, max(budgets))
 
-        def guide(budget: Int[Array, ""]) -> PyTree:
-            return player.from_labels(f, gain, jnp.arange(len(gain)) < budget)
+    def guides(labelled: tuple[Array, Array]) -> PyTree:
+        f, reward = labelled
+        taken = [jnp.arange(len(reward)) < budget for budget in budgets]
+        return jax.vmap(lambda taken: player.from_labels(f, reward, taken))(jnp.stack(taken))
 
-        return jax.vmap(guide)(jnp.array(budgets))
-
-    return jax.lax.map(one, (tables, keys))
+    return jax.lax.map(guides, over_tasks(world, steps, (tables, keys), AT_ONCE))

@@ -19,16 +19,18 @@ from cumulant.experiments.baselines.playing import (
     Step,
     descend,
     first_moment,
-    labelled,
     on_sphere,
     replayed,
     rounds,
+    within,
 )
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import sample
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
+
+_SAMPLED = 512  # states of each clause, to see what it asks for
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,11 @@ class Forward(eqx.Module):
         return Policy(lambda obs: (), act)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
-        """The z of the reward that replayed states would have."""
-        return self.from_labels(self.seen, *labelled(table, self.seen))
+        """The z of states that meet the task, each clause as heavy as it is large."""
+        states = self.seen[:_SAMPLED]
+        meeting = jax.vmap(lambda clause: within(clause, states, jax.random.key(0)))(table)  # [c, n, k]
+        b = jax.vmap(jax.vmap(self.networks.b))(meeting).mean(axis=1)
+        return z_of(table.mean(axis=2).prod(axis=1) @ b)  # a clause that never holds is nowhere
 
     def from_labels(
         self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]

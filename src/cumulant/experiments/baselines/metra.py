@@ -7,6 +7,7 @@ pursued, as in its paper, by the skill that points from φ(s) to φ(g). Values a
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,16 +21,18 @@ from cumulant.experiments.baselines.playing import (
     Step,
     descend,
     first_moment,
-    labelled,
     on_sphere,
     replayed,
     rounds,
+    within,
 )
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import sample
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
+
+_PLACES = 64  # that a clause, or a reward, is made of
 
 
 @dataclass(frozen=True)
@@ -58,31 +61,42 @@ class Networks(eqx.Module):
         return self.phi(step.next_x) - self.phi(step.x)
 
 
+class Places(NamedTuple):
+    """Places in φ, of which any will do."""
+
+    of: Float[Array, "n d"]
+    good: Bool[Array, " n"]  # those that are meant
+
+
 class Towards(eqx.Module):
-    """A policy maker for `evaluate`: the guide is a place in φ."""
+    """A policy maker for `evaluate`: the guide is the places of states that meet the task."""
 
     networks: Networks
     seen: Float[Array, "n k"]  # replayed states
 
-    def __call__(self, world: World, guide: Float[Array, " d"]) -> Policy:
-        """The skill that points there from wherever it is; it remembers nothing."""
+    def __call__(self, world: World, guide: Places) -> Policy:
+        """The skill that points from wherever it is to the nearest place; it remembers nothing."""
 
         def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
-            return memory, self.networks.values(obs, on_sphere(guide - self.networks.phi(obs))).argmax()
+            way = guide.of - self.networks.phi(obs)
+            nearest = jnp.where(guide.good, jnp.linalg.norm(way, axis=1), jnp.inf).argmin()
+            return memory, self.networks.values(obs, on_sphere(way[nearest])).argmax()
 
         return Policy(lambda obs: (), act)
 
-    def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
-        """The middle, in φ, of the replayed states that meet the task."""
-        return self.from_labels(self.seen, *labelled(table, self.seen))
+    def from_words(self, table: Bool[Array, "c k m"]) -> Places:
+        """Those of states within each clause."""
+        states = self.seen[:_PLACES]
+        meeting = jax.vmap(lambda clause: within(clause, states, jax.random.key(0)))(table)  # [c, n, k]
+        possible = table.any(axis=2).all(axis=1)
+        places = jax.vmap(self.networks.phi)(meeting.reshape(-1, states.shape[1]))
+        return Places(places, jnp.repeat(possible, _PLACES))
 
-    def from_labels(
-        self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
-    ) -> Float[Array, " d"]:
-        """The middle, in φ, of the steps that were taken, each as heavy as its reward is above the mean."""
+    def from_labels(self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]) -> Places:
+        """Those of the steps with the highest rewards, as far as these are above the mean."""
         mean = (reward * taken).sum() / jnp.maximum(taken.sum(), 1)
-        weight = jnp.maximum(reward - mean, 0) * taken
-        return weight @ jax.vmap(self.networks.phi)(f) / jnp.maximum(weight.sum(), 1e-6)
+        best, where = jax.lax.top_k(jnp.where(taken, reward, -jnp.inf), min(_PLACES, len(reward)))
+        return Places(jax.vmap(self.networks.phi)(f[where]), best > mean)
 
 
 def player(config: Metra, learning: Learning, key: PRNGKeyArray) -> Towards:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.freeplay.learning import FINAL_RATE
 from cumulant.freeplay.replay import Replay, add, empty, sample
-from cumulant.goals.tasks import reached
+from cumulant.goals.tasks import met, reached
 from cumulant.worlds.protocol import Episodes, World, advance, begin
 
 _REPLAYED = 20_000  # states that a rival keeps, to see what words mean
@@ -178,3 +178,15 @@ def replayed(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n k"]:
 def labelled(table: Bool[Array, "c k m"], states: Float[Array, "n k"]) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
     """What reward states would have where a task is to be done, and that all of them count."""
     return jax.vmap(partial(reached, table))(states).astype(jnp.float32), jnp.ones(len(states), bool)
+
+
+def within(clause: Bool[Array, "k m"], states: Float[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "n k"]:
+    """The states, each feature that lies where the clause rules it out put anywhere that is allowed.
+
+    So states that meet a phrase are found even where none of those replayed does; it takes what is seen to be features.
+    """
+    key_bin, key_place = jax.random.split(key)
+    m = clause.shape[1]
+    allowed = jax.random.categorical(key_bin, jnp.where(clause, 0.0, -jnp.inf), shape=states.shape)
+    place = (allowed + jax.random.uniform(key_place, states.shape)) / m
+    return jnp.where(jax.vmap(partial(met, clause[None]))(states)[:, 0], states, place)
