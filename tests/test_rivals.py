@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 
 import equinox as eqx
 import jax
@@ -168,6 +169,24 @@ def test_random_clauses_hold_where_they_are_drawn_and_can_be_any_box(bins):
     assert len(found) == 2 ** (2 * (bins - 1))  # every set of bins that has the cell's
 
 
+def test_the_way_to_a_goal_is_that_to_the_nearest_bin_that_is_allowed():
+    goal = jnp.array([[True, False, False], [True, False, True], [True, True, True], [False, True, False]])
+    way = her.to_go(jnp.array([0.7, 0.6, 0.1, 0.5]), goal)
+    np.testing.assert_allclose(way, [1 / 3 - 0.7, 2 / 3 - 0.6, 0, 0], atol=1e-6)
+
+
+def test_the_z_of_clauses_are_means_of_b_over_states_that_go_together():
+    config = fb.Fb(dimensions=3, width=8, from_states=1.0, from_clauses=1.0, bins=2)
+    networks = fb.Networks(2, 2, config, jax.random.key(0))
+    states = jnp.array([[0.2, 0.1], [0.9, 0.2], [0.3, 0.8], [0.8, 0.9]])  # one in each quarter
+    b = jax.vmap(networks.b)(states)
+    means = [b[np.array(chosen)].mean(axis=0) for size in range(1, 5) for chosen in combinations(range(4), size)]
+    z = jnp.concatenate([fb.draw(config, networks, states, jax.random.key(i)) for i in range(9)])
+    off = jnp.abs(z[:, None] - fb.z_of(jnp.stack(means))).max(axis=2)
+    assert (off.min(axis=1) < 1e-4).all()
+    assert len({*off.argmin(axis=1).tolist()} & {4, 5, 8, 9}) > 1  # halves, not only single states
+
+
 def test_states_within_a_clause_meet_it_and_stay_as_they_are_where_they_may():
     states = jax.random.uniform(jax.random.key(0), (200, 2))
     clause = jnp.array([[True, False, True], [True, True, True]])
@@ -214,8 +233,8 @@ def test_fb_recovers_the_successor_measure_of_a_ring():
 def test_usfa_with_one_w_is_q_learning():
     """What ψ is taught, weighed by w, is r + γ max Q where the network and its target agree."""
     config = usfa.Usfa(bins=2, width=16)
-    psi = usfa.Successor(2, 4, 3, config, jax.random.key(0))
-    psi = eqx.tree_at(lambda psi: psi.trunk.head.value.bias, psi, jnp.full(4, 0.5))  # all of ψ well within [0, 1]
+    psi = usfa.Successor(2, 4, 3, config, jax.random.key(0), trunks=2)
+    psi = eqx.tree_at(lambda psi: psi.trunks.head.value.bias, psi, jnp.full((2, 2), 0.5))  # all of ψ well within [0, 1]
     w = jnp.array([1.0, 0.0, 0.5, 2.0]) / jnp.sqrt(5.25)
     step = Step(jnp.array([0.2, 0.9]), jnp.int32(1), jnp.array([0.3, 0.7]))
     taught = psi.taught(config, psi, step, w, phi(step.x, 2).ravel())
@@ -227,7 +246,7 @@ def test_usfa_with_one_w_is_q_learning():
 def test_usfas_gpi_asks_the_policies_that_it_is_given():
     """With none it acts for w alone; with others, as the best of all of them."""
     config = usfa.Usfa(bins=2, width=16)
-    psi, x = usfa.Successor(2, 4, 3, config, jax.random.key(0)), jnp.array([0.2, 0.9])
+    psi, x = usfa.Successor(2, 4, 3, config, jax.random.key(0), trunks=2), jnp.array([0.2, 0.9])
     w = jnp.array([[[0.0, 1.0], [1.0, 0.0]]])
     others = usfa.random_weights(config, 2, 5, jax.random.key(1))
     for policies in (others[:0], others):

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from cumulant.experiments.curves import STYLES, Style
 from cumulant.experiments.drawings import save
@@ -103,10 +104,9 @@ def _draw_classes(ax: Axes, found: Mapping[str, Standing]) -> None:
         places = np.arange(len(CLASSES)) + 0.8 * ((i + 0.5) / len(lines) - 0.5)
         _points(ax, places, [found[line].classes[kind] for kind in CLASSES], _look(STYLES[line]) | {"linestyle": ""})
     for line in (line for line in _FLAT if line in found):
-        style, means = STYLES[line], [found[line].classes[kind].mean for kind in CLASSES]
-        ax.hlines(
-            means, np.arange(len(CLASSES)) - 0.48, np.arange(len(CLASSES)) + 0.48, style.colour, style.dashes, lw=1
-        )
+        for place, kind in enumerate(CLASSES):
+            across, mean = (place - 0.48, place + 0.48), found[line].classes[kind].mean
+            ax.plot(across, (mean, mean), color=STYLES[line].colour, linestyle=STYLES[line].dashes, linewidth=1)
     ax.set_xticks(range(len(CLASSES)), [kind.replace("_", "\n") for kind in CLASSES])
     for edge in np.arange(1, len(CLASSES)) - 0.5:
         ax.axvline(edge, color="0.85", linewidth=0.6)
@@ -123,7 +123,7 @@ def _draw_goals(ax: Axes, found: Mapping[str, Standing]) -> None:
         goals = found[line].goals
         _points(ax, np.array(list(goals)), list(goals.values()), _look(STYLES[line]))
     ax.set_xlabel("features that a goal asks for", fontsize=_SMALL)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.tick_params(labelsize=_SMALL - 1)
     ax.grid(alpha=0.25)
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from cumulant.experiments.baselines.her import clause_around, in_goal
 from cumulant.experiments.baselines.playing import (
     Learning,
     Play,
@@ -27,6 +28,7 @@ from cumulant.experiments.baselines.playing import (
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import sample
+from cumulant.goals.bins import bin_index
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 
@@ -40,6 +42,8 @@ class Fb(Play):
     dimensions: int = 50  # d, of F and B.
     orthonormality: float = 1.0  # Weight of E[B Bᵀ] = 1 beside the measure's loss.
     from_states: float = 0.5  # Share of the z that are B of a replayed state; the others lie anywhere on the sphere.
+    from_clauses: float = 0.0  # Share of the former that are the mean B of replayed states in a random clause instead.
+    bins: int = 3  # Bins of a feature that clauses are made of.
 
 
 class Networks(eqx.Module):
@@ -107,11 +111,17 @@ def z_of(direction: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
 
 
 def draw(config: Fb, networks: Networks, states: Float[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "n d"]:
-    """As many z as there are states: B of the state, or anything."""
-    key_which, key_sphere = jax.random.split(key)
-    anywhere = jax.random.normal(key_sphere, (len(states), config.dimensions))
-    of_state = jax.random.uniform(key_which, (len(states), 1)) < config.from_states
-    return z_of(jnp.where(of_state, jax.vmap(networks.b)(states), anywhere))
+    """As many z as there are states: B of the state, the mean of B in a clause that it meets, or anything."""
+    key_which, key_sphere, key_clauses, key_one = jax.random.split(key, 4)
+    n, b = len(states), jax.vmap(networks.b)(states)
+    if config.from_clauses:
+        cells, keys = bin_index(states, config.bins), jax.random.split(key_clauses, n)
+        clauses = jax.vmap(lambda cell, key: clause_around(cell, config.bins, key))(cells, keys)
+        meets = jax.vmap(lambda clause: jax.vmap(lambda x: in_goal(clause, x))(states))(clauses)  # [clauses, states]
+        one = jax.random.uniform(key_one, (n, 1)) >= config.from_clauses
+        b = jnp.where(one, b, meets @ b / meets.sum(axis=1, keepdims=True))
+    anywhere = jax.random.normal(key_sphere, (n, config.dimensions))
+    return z_of(jnp.where(jax.random.uniform(key_which, (n, 1)) < config.from_states, b, anywhere))
 
 
 def start(world: World, config: Fb, key: PRNGKeyArray) -> Learning:

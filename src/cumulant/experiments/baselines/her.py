@@ -35,6 +35,8 @@ class Her(Play):
     goals: int = 2  # That a transition is learnt from with, in an update.
     hindsight: float = 0.3  # Share of goals in an update that are made from what was reached.
     horizon: int = 50  # Steps, at most, after which a state counts as reached later.
+    gaps: bool = True  # Show how far each feature is from where the goal wants it, beside both.
+    fewer: float = 2.0  # Power by which clauses tend to be about few features; with 1, each number is as likely.
     epsilon: float = 0.0  # Random actions when evaluated.
 
     @property
@@ -108,18 +110,36 @@ def player(config: Her, learning: Learning, key: PRNGKeyArray) -> Pursuit:
 
 
 def values(network: Trunk, x: Float[Array, " k"], goal: Bool[Array, "k m"]) -> Float[Array, " a"]:
-    """What each action is worth for a goal. The network sees which bins are ruled out: where all may be, nothing."""
-    return network(jnp.concatenate([x, 1.0 - goal.ravel()]))
+    """What each action is worth for a goal."""
+    return network(shown(x, goal, network.inputs.others > goal.size))
 
 
-def clause_around(cell: Int[Array, " k"], bins: int, key: PRNGKeyArray) -> Bool[Array, "k m"]:
+def shown(x: Float[Array, " k"], goal: Bool[Array, "k m"], gaps: bool) -> Float[Array, " n"]:
+    """What the network sees: the state, which bins are ruled out, and how far each feature is from where it may be.
+
+    Where all bins are allowed, both say nothing.
+    """
+    seen = jnp.concatenate([x, 1.0 - goal.ravel()])
+    return jnp.concatenate([seen, to_go(x, goal)]) if gaps else seen
+
+
+def to_go(x: Float[Array, " k"], goal: Bool[Array, "k m"]) -> Float[Array, " k"]:
+    """The way from each feature to the nearest bin that is allowed, with its sign; 0 where it lies in one."""
+    m = goal.shape[1]
+    low, high = jnp.arange(m) / m, (jnp.arange(m) + 1) / m
+    way = jnp.clip(x[:, None], low, high) - x[:, None]  # [k, m]
+    nearest = jnp.where(goal, jnp.abs(way), jnp.inf).argmin(axis=1)
+    return jnp.take_along_axis(way, nearest[:, None], axis=1)[:, 0]
+
+
+def clause_around(cell: Int[Array, " k"], bins: int, key: PRNGKeyArray, fewer: float = 2.0) -> Bool[Array, "k m"]:
     """A random clause that allows the cell: some features matter, rather few; of these, half only in the cell's bin.
 
     Every clause has a chance: all of the (m + 1)^k boxes, and unions of bins.
     """
     key_share, key_matters, key_one, key_single, key_more = jax.random.split(key, 5)
     own, k = jax.nn.one_hot(cell, bins, dtype=bool), len(cell)
-    matters = jax.random.uniform(key_matters, (k, 1)) < jax.random.uniform(key_share) ** 2
+    matters = jax.random.uniform(key_matters, (k, 1)) < jax.random.uniform(key_share) ** fewer
     matters = matters.at[jax.random.randint(key_one, (), 0, k)].set(True)  # what nothing matters to is no goal
     more = jax.random.bernoulli(key_more, shape=(k, bins)) & jax.random.bernoulli(key_single, shape=(k, 1))
     return own | (more & matters) | ~matters
@@ -130,7 +150,9 @@ def start(world: World, config: Her, key: PRNGKeyArray) -> Learning:
     """The first moment of a run: as many steps of play as hindsight looks back on."""
     key_network, key_worlds, key_goal, key_fill, key_learn = jax.random.split(key, 5)
     k, n, m, h = len(world.feature_names), config.num_envs, config.bins, config.horizon
-    network = Trunk(Inputs(k, k * m), (), world.num_actions, config.width, config.depth, True, key_network)
+    network = Trunk(
+        Inputs(k, k * m + k * config.gaps), (), world.num_actions, config.width, config.depth, True, key_network
+    )
     x, action = jnp.zeros((h, n, k)), jnp.zeros((h, n), jnp.int32)
     goal = jnp.ones((h, n, k, m), bool)
     example = Pursued(x[0, 0], action[0, 0], x[0, 0], goal[0, 0], jnp.zeros((_LATER, k)))
@@ -208,7 +230,7 @@ def in_hindsight(config: Her, step: Pursued, key: PRNGKeyArray) -> Bool[Array, "
     """The goal to learn from: the one pursued, or one that a later state of the episode has reached."""
     key_which, key_state, key_clause = jax.random.split(key, 3)
     state = step.later[jax.random.randint(key_state, (), 0, _LATER)]
-    told = clause_around(bin_index(state, config.bins), config.bins, key_clause)
+    told = clause_around(bin_index(state, config.bins), config.bins, key_clause, config.fewer)
     return jnp.where(jax.random.uniform(key_which) < config.hindsight, told, step.goal)
 
 
@@ -231,4 +253,4 @@ def _goals(world: World, config: Her, key: PRNGKeyArray) -> Bool[Array, "n k m"]
     key_cells, key_clauses = jax.random.split(key)
     cells = jax.random.randint(key_cells, (config.num_envs, len(world.feature_names)), 0, config.bins)
     keys = jax.random.split(key_clauses, config.num_envs)
-    return jax.vmap(lambda cell, key: clause_around(cell, config.bins, key))(cells, keys)
+    return jax.vmap(lambda cell, key: clause_around(cell, config.bins, key, config.fewer))(cells, keys)

@@ -30,6 +30,7 @@ from cumulant.worlds.protocol import World
 class Usfa(Play):
     """Settings."""
 
+    width: int = 256  # Units of a layer; there is a trunk for each feature's cumulants, as in our Ψ-network.
     bins: int = 3  # Bins of the cumulants.
     clauses: float = 0.5  # Share of the w in training that are random clauses; the others lie anywhere on the sphere.
     drawn: int = 4  # W that a transition is learnt from with, in an update.
@@ -37,18 +38,24 @@ class Usfa(Play):
 
 
 class Successor(eqx.Module):
-    """ψ of any weights of unit length."""
+    """ψ of any weights of unit length. Several trunks share the cumulants out among them."""
 
-    trunk: Trunk  # [k + c] → [c, a]
+    trunks: Trunk  # arrays with a leading axis
 
-    def __init__(self, k: int, cumulants: int, actions: int, config: Play, key: PRNGKeyArray):
+    def __init__(self, k: int, cumulants: int, actions: int, config: Play, key: PRNGKeyArray, trunks: int = 1):
         """So many cumulants, of k features."""
-        inputs = Inputs(k, cumulants)
-        self.trunk = Trunk(inputs, (cumulants,), actions, config.width, config.depth, True, key)
+        inputs, each = Inputs(k, cumulants), (cumulants // trunks,)
+
+        def trunk(key: PRNGKeyArray) -> Trunk:
+            return Trunk(inputs, each, actions, config.width, config.depth, True, key)
+
+        self.trunks = eqx.filter_vmap(trunk)(jax.random.split(key, trunks))
 
     def __call__(self, x: Float[Array, " k"], w: Float[Array, " c"]) -> Float[Array, "c a"]:
         """ψ(s, ·, w)."""
-        return self.trunk(jnp.concatenate([x, w * len(w) ** 0.5]))  # so that a weight is about as large as a feature
+        seen = jnp.concatenate([x, w * len(w) ** 0.5])  # so that a weight is about as large as a feature
+        psi = eqx.filter_vmap(lambda trunk: trunk(seen), in_axes=eqx.if_array(0))(self.trunks)
+        return psi.reshape(len(w), -1)
 
     def values(self, x: Float[Array, " k"], w: Float[Array, " c"]) -> Float[Array, " a"]:
         """What each action is worth to the policy of w, for w."""
@@ -120,7 +127,7 @@ def start(world: World, config: Usfa, key: PRNGKeyArray) -> Learning:
     """The first moment of a run."""
     key_network, key_guide, key_learn = jax.random.split(key, 3)
     k = len(world.feature_names)
-    psi = Successor(k, k * config.bins, world.num_actions, config, key_network)
+    psi = Successor(k, k * config.bins, world.num_actions, config, key_network, trunks=k)
     guide = random_weights(config, k, config.num_envs, key_guide)
     return first_moment(world, config, psi, guide, key_learn, keeps_guides=False)
 
