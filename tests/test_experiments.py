@@ -36,7 +36,7 @@ from cumulant.experiments.parts import (
     run_part,
 )
 from cumulant.experiments.rivals import LARGER_RIVALS, RIVALS, RIVALS_SEARCH, Rival
-from cumulant.experiments.run_folders import Row, read_run
+from cumulant.experiments.run_folders import Row, Run, read_run
 from cumulant.experiments.statistics import standings
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
@@ -52,6 +52,7 @@ from cumulant.worlds.spriteworld import Spriteworld
 RECORDED = Path(__file__).parent.parent / "results"
 FRAMES = PixelSpriteworld(size=32)
 TINY = FreePlay(width=8, depth=1, num_envs=4, batch=16, env_steps=4 * 40, replay=400)
+LINES = (("fb", 500), ("fb-zero-shot", 0))  # of a rival, with their steps
 still = partial(Row, kind="", task="", seed=0, steps=0, success=0.0, episodes=1)
 
 
@@ -193,6 +194,29 @@ def test_a_rival_is_judged_by_what_it_understands(tmp_path):
     assert found.coverage == pytest.approx(np.mean([row.success for row in goals for _ in range(row.episodes)]))
     assert found.classes["agent_easy"].mean == pytest.approx(easy)
     assert set(found.goals) <= set(range(1, 7))
+
+
+def test_worlds_are_kept_apart_in_the_rivals_figure(tmp_path):
+    """The same line with four objects is another panel's; labelled steps are drawn for the paper's world."""
+    runs = []
+    for objects, success in ((2, 0.75), (4, 0.25)):
+        rows = [Row(line, kind, "t", 0, steps, success, 4) for kind in CLASSES for line, steps in LINES]
+        rows += [Row("fb", "coverage", f"{number} of 6 features", 0, 0, success, number) for number in (1, 3)]
+        name = "fb" if objects == 2 else "fb-4-objects"
+        what = {"scale": {"miniature": True}, "what": {"objects": objects}}
+        runs.append(Run(name, what, {"compile_s": 1.0, "train_s": 2.0, "total_s": 4.0}, "abacus", rows, None))
+    summary = FIGURES["rivals"].summarise(runs)
+    assert summary.report["lines"]["fb"]["conjunction"] == [0.75] * 3
+    coverage = {world: lines["fb"]["coverage"] for world, lines in summary.report["words"].items()}
+    assert coverage == {"from words, 2 objects": 0.75, "from words, 4 objects": 0.25}
+    assert summary.report["costs"]["fb"]["updates"] == PARTS["fb"].shrunk().costs().updates
+    summary.draw(tmp_path / "rivals.png")
+    assert (tmp_path / "rivals.png").stat().st_size > 20_000
+    searched = [runs[0]._replace(rows=[row._replace(line=f"fb-search-{row.line}") for row in runs[0].rows])]
+    found = FIGURES["rivals-search"].summarise(searched)
+    assert found.report["words"][""]["fb-search-fb"]["goals"] == {"1": [0.75] * 3, "3": [0.75] * 3}
+    found.draw(tmp_path / "search.png")
+    assert (tmp_path / "search.png").stat().st_size > 5_000
 
 
 def test_a_larger_world_gets_as_much_play_for_rivals_as_for_ours():

@@ -62,6 +62,7 @@ PARTS: dict[str, Part] = {
     **LARGER_RIVALS,
     **RIVALS_SEARCH,
 }
+_PAPERS = 2  # objects in the paper's world, where labelled steps are drawn
 _PLAYED, _SCRATCH = ("gpi-trick", "ours"), "dqn"  # what sample complexity compares
 
 
@@ -162,10 +163,10 @@ class Rivals(Figure):
 
     def summarise(self, runs: Sequence[Run]) -> Summary:
         """A row for each line of each world, and one for what each part learnt."""
-        labelled = [row for row in _rows(runs) if row.kind != COVERAGE and not row.line.endswith(ZERO_SHOT)]
+        labelled = _labelled([run for run in runs if _objects(run) in (None, _PAPERS)])
         few = plain_ends(ends(labelled))
         found = {f"from words, {objects} objects": standings(rows) for objects, rows in _by_objects(runs).items()}
-        costs = {run.name: (PARTS[run.name].costs(), run.seconds) for run in runs}
+        costs = {run.name: (_part_of(run).costs(), run.seconds) for run in runs}
         report = {"lines": few, "words": plain_standings(found), "costs": plain_costs(costs)} | _about(runs)
         tables = [standings_table(world, lines) for world, lines in found.items()]
         tables += [ends_table("from labelled steps", ends(labelled)), costs_table(costs)]
@@ -179,17 +180,33 @@ class Search(Figure):
     def summarise(self, runs: Sequence[Run]) -> Summary:
         """A row for each setting, from words and from labelled steps."""
         found = {line: standing for run in runs for line, standing in standings(run.rows).items()}
-        few = ends([row for row in _rows(runs) if row.kind != COVERAGE and not row.line.endswith(ZERO_SHOT)])
+        few = ends(_labelled(runs))
         report = {"lines": plain_ends(few), "words": plain_standings({"": found})} | _about(runs)
         tables = [standings_table(self.title, found), ends_table("from labelled steps", few)]
         return Summary(report, tables, partial(draw_search, few=few, standings=found, title=self.title))
+
+
+def _part_of(run: Run) -> Part:
+    """The part as it was run, at full size or in miniature."""
+    part = PARTS[run.name]
+    return part.shrunk() if run.settings["scale"].get("miniature", False) else part
+
+
+def _labelled(runs: Sequence[Run]) -> list[Row]:
+    """The rows of what needs labelled steps, and of what needs nothing at all."""
+    return [row for row in _rows(runs) if row.kind != COVERAGE and not row.line.endswith(ZERO_SHOT)]
+
+
+def _objects(run: Run) -> int | None:
+    """How many objects there were, of a run that says so."""
+    return (run.settings["what"] or {}).get("objects")
 
 
 def _by_objects(runs: Sequence[Run]) -> dict[int, list[Row]]:
     """The rows of runs in worlds of so many objects; of those that say so."""
     found: dict[int, list[Row]] = {}
     for run in runs:
-        if objects := (run.settings["what"] or {}).get("objects"):
+        if objects := _objects(run):
             found.setdefault(objects, []).extend(run.rows)
     return dict(sorted(found.items()))
 

@@ -61,7 +61,7 @@ def _draw_words(place: SubFigure, title: str, found: Mapping[str, Standing]) -> 
 
 def _draw_labelled(place: SubFigure, rows: Sequence[Row]) -> None:
     """Against labelled steps."""
-    _draw_curves(place.subplots(2, 4, sharex=True, sharey=True).ravel(), rows)
+    _draw_curves(list(place.subplots(2, 4, sharex=True, sharey=True).ravel()), rows)
     place.suptitle("from labelled steps (the oracle and random play need none)", fontsize=_SMALL + 1)
 
 

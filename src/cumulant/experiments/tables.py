@@ -102,7 +102,9 @@ def costs_table(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -
         if costs
     ]
     columns = ["", "steps", "updates", "parameters", "compiling, s", "training, s", "with evaluation, s"]
-    return Table("what was learnt, from how much play; seconds of all seeds together (dqn: of one task)", columns, rows)
+    return Table(
+        "what was learnt, from how much play (dqn: for one task); seconds of all seeds together", columns, rows
+    )
 
 
 def objects_table(title: str, found: Mapping[str, LargerWorld]) -> Table:
