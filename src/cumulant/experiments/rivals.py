@@ -194,12 +194,14 @@ def _world_of(objects: int) -> Spriteworld:
 
 HER, FB, USFA = her.Her(), fb.Fb(), usfa.Usfa()
 DUSDI, VISR, METRA = dusdi.Dusdi(), visr.Visr(), metra.Metra()
+# What the searches found; what they began with stays the base of both.
+_HER, _FB = replace(HER, width=1024, goals=8, fewer=1.0), replace(FB, orthonormality=100.0)
 RIVALS: dict[str, Part] = {
     "bounds": Bounds(),
     "ours-goals": OverGoals(PRESETS["fast"]),
     "gpi-trick-goals": OverGoals(PRESETS["paper"], best=False),
-    "her": Rival(her, HER),
-    "fb": Rival(fb, FB),
+    "her": Rival(her, _HER),
+    "fb": Rival(fb, _FB),
     "usfa": Rival(usfa, USFA),
     "usfa-gpi": Rival(usfa, replace(USFA, policies=64)),
     "dusdi": Rival(dusdi, DUSDI),
@@ -210,8 +212,8 @@ _MORE = for_features(PRESETS["fast"], 10)  # our preset with 4 objects: rivals g
 LARGER_RIVALS: dict[str, Part] = {
     "bounds-4-objects": Bounds(4),
     "ours-4-objects": OverGoals(_MORE, objects=4),
-    "her-4-objects": Rival(her, replace(HER, env_steps=_MORE.env_steps, batch=_MORE.batch), objects=4),
-    "fb-4-objects": Rival(fb, replace(FB, env_steps=_MORE.env_steps, batch=_MORE.batch), objects=4),
+    "her-4-objects": Rival(her, replace(_HER, env_steps=_MORE.env_steps, batch=_MORE.batch), objects=4),
+    "fb-4-objects": Rival(fb, replace(_FB, env_steps=_MORE.env_steps, batch=_MORE.batch), objects=4),
 }
 _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
     "her": (
