@@ -23,15 +23,26 @@ class Reproduce:
 
     idea: a drawing of the method, as SVG. theorem: the Lemma and the Theorem, exactly, in small tabular worlds. fig4:
     success against steps of the task, for all methods. fig5: fewer bins. sample-complexity: after how many tasks free
-    play has paid for itself. dqn-search: DQN's settings. objects: success and time in worlds of 1 to 8 objects. pixels:
-    features learnt from frames, and success with them. What the folder already holds is not run again, so figures
-    can be redrawn anywhere.
+    play has paid for itself. dqn-search: DQN's settings. rivals: other methods, from words and from labelled steps.
+    rivals-search: their settings. objects: success and time in worlds of 1 to 8 objects. pixels: features learnt from
+    frames, and success with them. What the folder already holds is not run again, so figures can be redrawn anywhere.
 
     Try: cumulant reproduce fig4 --smoke
     """
 
     what: Positional[
-        Literal["idea", "theorem", "fig4", "fig5", "sample-complexity", "dqn-search", "objects", "pixels"]
+        Literal[
+            "idea",
+            "theorem",
+            "fig4",
+            "fig5",
+            "sample-complexity",
+            "dqn-search",
+            "rivals",
+            "rivals-search",
+            "objects",
+            "pixels",
+        ]
     ]  # Which result.
     out: Path = Path("reproduce")  # Folder for the runs and the picture; results of several figures may share one.
     smoke: Flag = False  # Everything in miniature, to see that it runs; minutes on 2 cores.

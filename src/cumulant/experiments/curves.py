@@ -11,7 +11,17 @@ from matplotlib.ticker import EngFormatter, FixedLocator, NullLocator
 
 from cumulant.experiments.drawings import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, column, in_column, save
 from cumulant.experiments.run_folders import Row
-from cumulant.experiments.statistics import Curve, LargerWorld, Payback, break_even, curve, ends, last, lines_of
+from cumulant.experiments.statistics import (
+    ZERO_SHOT,
+    Curve,
+    LargerWorld,
+    Payback,
+    break_even,
+    curve,
+    ends,
+    last,
+    lines_of,
+)
 from cumulant.goals.suites import CLASSES
 from cumulant.worlds.shapes import SHAPES
 
@@ -29,13 +39,13 @@ class Style(NamedTuple):
 
 
 _THICK = 1.4  # points, of a curve
-_ZERO_SHOT = "-zero-shot"  # a line's name goes on like this where nothing but words was given
 _PANELS: Any = [  # the hardest first
     ["conjunction", "conjunction", "legend"],
     ["object_hard", "disjunction_hard", "agent_hard"],
     ["object_easy", "disjunction_easy", "agent_easy"],
 ]
 _WINE, _OLIVE, _INDIGO, _BROWN, _SAND = "#882255 #7a7a29 #332288 #8c510a #c8963c".split()  # of no method in Figure 4
+_PURPLE, _TEAL, _ROSE = "#aa4499 #44aa99 #cc6677".split()
 STYLES = {
     "ours": Style("ours (committed GPI)", GREEN, "D"),
     "gpi-trick": Style("GPI, disentangled, trick", BLUE, "o"),
@@ -45,6 +55,13 @@ STYLES = {
     "dqn": Style("DQN", RED, "P"),
     "diayn": Style("DIAYN, GPI", ORANGE, "X"),
     "diayn-best-skill": Style("DIAYN, best skill", ORANGE, "", "--"),
+    "her": Style("HER, goal-conditioned DQN", _WINE, "p"),
+    "fb": Style("forward-backward", _INDIGO, "h"),
+    "usfa": Style("USFA", _OLIVE, "<"),
+    "usfa-gpi": Style("USFA, GPI", _OLIVE, ">", "--"),
+    "dusdi": Style("DUSDi, GPI", _PURPLE, "*"),
+    "visr": Style("VISR", _TEAL, "d"),
+    "metra": Style("METRA", _ROSE, "1"),
     "oracle": Style("oracle", BLACK, "", "--"),
     "random": Style("random play", GREY, "", ":"),
 }
@@ -88,7 +105,7 @@ def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: Mapping[str
     for kind in CLASSES:
         for line, size in zip(lines, np.linspace(6.5, 3, len(lines)), strict=True):
             _draw_line(axes[kind], curve(rows, line, kind), styles[line], size)
-            _draw_zero_shot(axes[kind], curve(rows, line + _ZERO_SHOT, kind), styles[line], size)
+            _draw_zero_shot(axes[kind], curve(rows, line + ZERO_SHOT, kind), styles[line], size)
         _dress(axes[kind], kind.replace("_", ", "), first)
     axes["conjunction"].tick_params(labelbottom=True)
     axes["disjunction_easy"].set_xlabel("environment steps of the task")
@@ -96,7 +113,7 @@ def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: Mapping[str
         axes[kind].set_ylabel("success")
     axes["legend"].axis("off")
     handles, labels = axes["conjunction"].get_legend_handles_labels()
-    if any(row.line.endswith(_ZERO_SHOT) for row in rows):
+    if any(row.line.endswith(ZERO_SHOT) for row in rows):
         handles.append(Line2D([], [], color=BLACK, marker="o", markersize=5, linestyle=""))
         labels.append("filled, at 0: from words alone")
     axes["legend"].legend(handles, labels, loc="center left", bbox_to_anchor=(-0.1, 0.5), frameon=False)

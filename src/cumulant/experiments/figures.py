@@ -24,22 +24,48 @@ from cumulant.experiments.from_scratch import DQN, DQN_SEARCH
 from cumulant.experiments.larger_worlds import LARGER_WORLDS
 from cumulant.experiments.methods import METHODS
 from cumulant.experiments.parts import Part
+from cumulant.experiments.rival_drawings import draw_rivals, draw_search
+from cumulant.experiments.rivals import LARGER_RIVALS, RIVALS, RIVALS_SEARCH
 from cumulant.experiments.run_folders import Row, Run
 from cumulant.experiments.scene import PHRASE, scene
 from cumulant.experiments.schematic import draw_schematic
-from cumulant.experiments.statistics import disentanglement, ends, larger_world, paybacks
+from cumulant.experiments.statistics import (
+    COVERAGE,
+    ZERO_SHOT,
+    disentanglement,
+    ends,
+    larger_world,
+    paybacks,
+    standings,
+)
 from cumulant.experiments.tables import (
     Table,
     checks_table,
     cost_table,
+    costs_table,
     ends_table,
     objects_table,
     plain_cost,
+    plain_costs,
     plain_ends,
+    plain_standings,
+    standings_table,
 )
 from cumulant.transfer.library import Library
 
-PARTS: dict[str, Part] = {**METHODS, "dqn": DQN, **DQN_SEARCH, **LEARNERS, **VAE_SEARCH, **VARIANTS, **LARGER_WORLDS}
+PARTS: dict[str, Part] = {
+    **METHODS,
+    "dqn": DQN,
+    **DQN_SEARCH,
+    **LEARNERS,
+    **VAE_SEARCH,
+    **VARIANTS,
+    **LARGER_WORLDS,
+    **RIVALS,
+    **LARGER_RIVALS,
+    **RIVALS_SEARCH,
+}
+_PAPERS = 2  # objects in the paper's world, where labelled steps are drawn
 _PLAYED, _SCRATCH = ("gpi-trick", "ours"), "dqn"  # what sample complexity compares
 
 
@@ -137,6 +163,60 @@ class Objects(Figure):
 
 
 @dataclass(frozen=True)
+class Rivals(Figure):
+    """Success from words and from labelled steps, over all goals and with more objects, and what each method cost."""
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """A row for each line of each world, and one for what each part learnt."""
+        labelled = _labelled([run for run in runs if _objects(run) in (None, _PAPERS)])
+        few = plain_ends(ends(labelled))
+        found = {f"from words, {objects} objects": standings(rows) for objects, rows in _by_objects(runs).items()}
+        costs = {run.name: (_part_of(run).costs(), run.seconds) for run in runs}
+        report = {"lines": few, "words": plain_standings(found), "costs": plain_costs(costs)} | _about(runs)
+        tables = [standings_table(world, lines) for world, lines in found.items()]
+        tables += [ends_table("from labelled steps", ends(labelled)), costs_table(costs)]
+        return Summary(report, tables, partial(draw_rivals, labelled=labelled, standings=found))
+
+
+@dataclass(frozen=True)
+class Search(Figure):
+    """What every setting of every rival came to, on tasks drawn with another seed."""
+
+    def summarise(self, runs: Sequence[Run]) -> Summary:
+        """A row for each setting, from words and from labelled steps."""
+        found = {line: standing for run in runs for line, standing in standings(run.rows).items()}
+        few = ends(_labelled(runs))
+        report = {"lines": plain_ends(few), "words": plain_standings({"": found})} | _about(runs)
+        tables = [standings_table(self.title, found), ends_table("from labelled steps", few)]
+        return Summary(report, tables, partial(draw_search, few=few, standings=found, title=self.title))
+
+
+def _part_of(run: Run) -> Part:
+    """The part as it was run, at full size or in miniature."""
+    part = PARTS[run.name]
+    return part.shrunk() if run.settings["scale"].get("miniature", False) else part
+
+
+def _labelled(runs: Sequence[Run]) -> list[Row]:
+    """The rows of what needs labelled steps, and of what needs nothing at all."""
+    return [row for row in _rows(runs) if row.kind != COVERAGE and not row.line.endswith(ZERO_SHOT)]
+
+
+def _objects(run: Run) -> int | None:
+    """How many objects there were, of a run that says so."""
+    return (run.settings["what"] or {}).get("objects")
+
+
+def _by_objects(runs: Sequence[Run]) -> dict[int, list[Row]]:
+    """The rows of runs in worlds of so many objects; of those that say so."""
+    found: dict[int, list[Row]] = {}
+    for run in runs:
+        if objects := _objects(run):
+            found.setdefault(objects, []).extend(run.rows)
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True)
 class Theorem(Figure):
     """The Lemma and the Theorem, exactly, in small worlds: it has no parts, and takes seconds."""
 
@@ -205,6 +285,11 @@ FIGURES: dict[str, Figure] = {
         "DQN's settings, on tasks drawn with another seed", tuple(DQN_SEARCH), search_styles(tuple(DQN_SEARCH))
     ),
     "objects": Objects("Success and time against the number of objects", tuple(LARGER_WORLDS)),
+    "rivals": Rivals(
+        "The methods that a reader would ask about",
+        ("references", "ours", "gpi-trick", "dqn", "diayn", *RIVALS, *LARGER_RIVALS),
+    ),
+    "rivals-search": Search("The rivals' settings, on tasks drawn with another seed", tuple(RIVALS_SEARCH)),
     "pixels": Pixels(
         "Features from pixels", ("references", "ours", *LEARNERS, "ours-entangled", *VAE_SEARCH, *VARIANTS)
     ),

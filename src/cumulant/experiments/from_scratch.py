@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PRNGKeyArray
 
 from cumulant.experiments.baselines.dqn import Dqn, EpsilonGreedy, Learning, start, train
-from cumulant.experiments.parts import TUNING_SEED, WORLD, Part, Ran, Scale, in_miniature
+from cumulant.experiments.parts import TUNING_SEED, WORLD, Costs, Part, Ran, Scale, in_miniature, parameters
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.trials import rows_of
 from cumulant.freeplay.in_step import InStep
@@ -44,6 +44,11 @@ class FromScratch(Part):
             return scale
         steps = tuple(step for step in scale.dqn_steps if step <= _SEARCH_STEPS)
         return replace(scale, task_seed=TUNING_SEED, tasks_per_class=1, seeds=scale.seeds[:2], dqn_steps=steps)
+
+    def costs(self) -> Costs:
+        """Of one task."""
+        learning = eqx.filter_eval_shape(start, WORLD, self.dqn, jax.random.key(0))
+        return Costs(self.dqn.env_steps, self.dqn.updates, parameters(learning.network))
 
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """Every task and seed at once; success at the steps that the scale names."""

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from cumulant.experiments.baselines import diayn
 from cumulant.experiments.measures import disentanglement_of
-from cumulant.experiments.parts import RECORDED_PLAY, WORLD, Part, Ran, Scale, in_miniature
+from cumulant.experiments.parts import RECORDED_PLAY, WORLD, Costs, Part, Ran, Scale, in_miniature, parameters
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, rows_of, zero_shot
 from cumulant.features.coordinates import Features, entangled_features, true_features
@@ -66,6 +67,10 @@ class PlayThenGpi(Part):
         """With less free play."""
         return replace(self, free_play=in_miniature(self.free_play))
 
+    def costs(self) -> Costs:
+        """Free play's."""
+        return Costs.of_play(WORLD, self.free_play)
+
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """All seeds' free play as one program, then curves of each."""
         libraries, seconds = pretrain_in_step(WORLD, self.free_play, scale.seeds, self._features(scale.seeds))
@@ -109,6 +114,11 @@ class SkillsThenGpi(Part):
     def shrunk(self) -> "SkillsThenGpi":
         """Fewer skills, hardly learnt."""
         return SkillsThenGpi(replace(in_miniature(self.learner), skills=6))
+
+    def costs(self) -> Costs:
+        """Of all networks."""
+        learning = eqx.filter_eval_shape(diayn.start, WORLD, self.learner, jax.random.key(0))
+        return Costs(self.learner.env_steps, self.learner.updates, parameters(learning.networks))
 
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """All seeds' skills as one program, then both lines of each."""

@@ -7,14 +7,19 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
+from jaxtyping import PyTree
 
 import cumulant
 from cumulant.experiments.engines import Engine, Filled, failed
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
+from cumulant.features.coordinates import inputs_of, true_features
+from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import locked
+from cumulant.worlds.protocol import World
 from cumulant.worlds.spriteworld import Spriteworld
 
 if TYPE_CHECKING:
@@ -40,7 +45,9 @@ class Scale(Trials):
 
 
 FULL = Scale()
-SMOKE = Scale(seeds=(0,), tasks_per_class=1, episodes=16, budgets=(500,), dqn_steps=(500, 1_000), miniature=True)
+SMOKE = Scale(
+    seeds=(0,), tasks_per_class=1, episodes=16, budgets=(500,), goals=20, dqn_steps=(500, 1_000), miniature=True
+)
 Learner = TypeVar("Learner", bound=DataclassInstance)
 
 
@@ -55,6 +62,26 @@ class Ran(NamedTuple):
     rows: list[Row]
     seconds: dict[str, float]
     measures: list[Measured] | None = None  # of its features, a seed after the other; None for a part that has none
+
+
+class Costs(NamedTuple):
+    """What a part learns, and from how much play; of a method that learns every task anew, for one task."""
+
+    env_steps: int
+    updates: int
+    parameters: int
+
+    @classmethod
+    def of_play(cls, world: World, free_play: FreePlay) -> "Costs":
+        """Those of free play on a world's own features."""
+        inputs, actions = inputs_of(true_features, world), world.num_actions
+        network = eqx.filter_eval_shape(make_network, free_play, inputs, actions, jax.random.key(0))
+        return cls(free_play.env_steps, free_play.updates, parameters(network))
+
+
+def parameters(networks: PyTree) -> int:
+    """How many numbers are learnt: of networks, or of their shapes."""
+    return sum(leaf.size for leaf in jax.tree.leaves(networks) if hasattr(leaf, "size"))
 
 
 class Clock:
@@ -86,6 +113,10 @@ class Part(ABC):
     def scaled(self, scale: Scale) -> Scale:
         """How large this part is where the figure is as large as `scale`; most are just so large."""
         return scale
+
+    def costs(self) -> Costs | None:
+        """What it learns, and from how much play; None for a part that learns nothing, or is not asked."""
+        return None
 
     @abstractmethod
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:

@@ -11,6 +11,8 @@ from cumulant.goals.suites import CLASSES
 
 _RESAMPLES = 2000  # of the bootstrap
 _LEVEL = 0.95  # of its interval
+COVERAGE = "coverage"  # the class of the (m + 1)^k goals, which are no tasks of the paper's
+ZERO_SHOT = "-zero-shot"  # ends the name of a line that needs no labelled steps beside one that does
 MARGIN = 0.02  # of success: the last hundredths take a method's curve far longer than the rest, and are mostly noise
 
 
@@ -92,8 +94,12 @@ def ends(rows: Sequence[Row]) -> dict[str, End]:
 
 def _end(rows: Sequence[Row], line: str) -> End:
     found = {kind: curve(rows, line, kind) for kind in CLASSES}
-    points = {kind: Point(float(c.mean[-1]), float(c.low[-1]), float(c.high[-1])) for kind, c in found.items()}
-    return End(rows[0].steps, points)
+    return End(rows[0].steps, {kind: _at(c) for kind, c in found.items()})
+
+
+def _at(curve: Curve) -> Point:
+    """A curve's last point."""
+    return Point(float(curve.mean[-1]), float(curve.low[-1]), float(curve.high[-1]))
 
 
 def by_class(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
@@ -108,6 +114,32 @@ def by_class(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 def disentanglement(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
     """DCI's disentanglement of the features of every part that measured them, seed by seed."""
     return {run.name: {m["seed"]: m["disentanglement"] for m in run.measures} for run in runs if run.measures}
+
+
+class Standing(NamedTuple):
+    """What a method came to from words alone, in one world."""
+
+    classes: dict[str, Point]
+    goals: dict[int, Point]  # by the number of features that the (m + 1)^k goals ask for
+    coverage: float  # of all those goals
+
+
+def standings(rows: Sequence[Row]) -> dict[str, Standing]:
+    """Of every line that needs no labelled steps, by its name without saying so."""
+    names = [line.removesuffix(ZERO_SHOT) for line in lines_of(rows) if line.endswith(ZERO_SHOT)]
+    return {name: _standing(rows, name) for name in names}
+
+
+def _standing(rows: Sequence[Row], line: str) -> Standing:
+    goals = [row for row in rows if row.line == line and row.kind == COVERAGE]
+    numbers = sorted({int(row.task.partition(" ")[0]) for row in goals} - {0})
+    by_number = {
+        number: _at(curve([row for row in goals if row.task.startswith(f"{number} ")], line, COVERAGE))
+        for number in numbers
+    }
+    classes = {kind: _at(curve(rows, f"{line}{ZERO_SHOT}", kind)) for kind in CLASSES}
+    whole = float(np.average([row.success for row in goals], weights=[row.episodes for row in goals]))
+    return Standing(classes, by_number, whole)
 
 
 class LargerWorld(NamedTuple):

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cumulant.experiments.statistics import End, LargerWorld, Payback, break_even
+from cumulant.experiments.parts import Costs
+from cumulant.experiments.statistics import End, LargerWorld, Payback, Point, Standing, break_even
 from cumulant.experiments.theory import Check
 from cumulant.goals.suites import CLASSES
 
@@ -27,10 +28,14 @@ def plain_ends(found: Mapping[str, End]) -> dict[str, object]:
 def ends_table(title: str, found: Mapping[str, End]) -> Table:
     """A row for every line."""
     rows = [
-        [line, f"{end.steps:,}", *(f"{p.mean:.3f} ±{(p.high - p.low) / 2:.3f}" for p in end.classes.values())]
+        [line, f"{end.steps:,}", *(_with_interval(point) for point in end.classes.values())]
         for line, end in found.items()
     ]
     return Table(f"{title}, at the last step", ["", "steps", *CLASSES], rows)
+
+
+def _with_interval(point: Point) -> str:
+    return f"{point.mean:.3f} ±{(point.high - point.low) / 2:.3f}"
 
 
 def plain_cost(free_play: int, found: Sequence[Payback]) -> dict[str, object]:
@@ -57,6 +62,49 @@ def cost_table(name: str, free_play: int, found: Sequence[Payback]) -> Table:
 
 def _steps(value: float) -> str:
     return "never" if value == float("inf") else f"{value:,.0f}"
+
+
+def plain_standings(found: Mapping[str, Mapping[str, Standing]]) -> dict[str, object]:
+    """For each world and line, the mean, the low and the high in each class and by what goals ask for, and over all."""
+    return {
+        world: {
+            line: {
+                "classes": {kind: list(point) for kind, point in standing.classes.items()},
+                "goals": {str(number): list(point) for number, point in standing.goals.items()},
+                "coverage": standing.coverage,
+            }
+            for line, standing in lines.items()
+        }
+        for world, lines in found.items()
+    }
+
+
+def standings_table(title: str, found: Mapping[str, Standing]) -> Table:
+    """A row for every line."""
+    rows = [
+        [line, *(_with_interval(point) for point in standing.classes.values()), f"{standing.coverage:.3f}"]
+        for line, standing in found.items()
+    ]
+    return Table(title, ["", *CLASSES, "all goals"], rows)
+
+
+def plain_costs(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -> dict[str, object]:
+    """For each part that learns, its steps, updates and parameters, and the seconds that it took."""
+    return {name: costs._asdict() | dict(seconds) for name, (costs, seconds) in found.items() if costs}
+
+
+def costs_table(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -> Table:
+    """A row for every part that learns."""
+    rows = [
+        [name, f"{costs.env_steps:,}", f"{costs.updates:,}", f"{costs.parameters:,}"]
+        + [f"{seconds[stage]:.1f}" for stage in ("compile_s", "train_s", "total_s")]
+        for name, (costs, seconds) in found.items()
+        if costs
+    ]
+    columns = ["", "steps", "updates", "parameters", "compiling, s", "training, s", "with evaluation, s"]
+    return Table(
+        "what was learnt, from how much play (dqn: for one task); seconds of all seeds together", columns, rows
+    )
 
 
 def objects_table(title: str, found: Mapping[str, LargerWorld]) -> Table:

@@ -7,6 +7,7 @@ to be.
 """
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -58,15 +59,20 @@ class _Knowledge(NamedTuple):
 
 def collect_at_random(world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyArray, budget: int) -> Labelled:
     """`budget` labelled steps of random behaviour, no reset but the time limit's: the paper's way."""
+    return at_random(world, lambda state: _label(world, skills, bins, reward, state), key, budget)
+
+
+def at_random(world: World, look: Callable[[PyTree], PyTree], key: PRNGKeyArray, budget: int) -> PyTree:
+    """What is to be seen of each state on `budget` steps of random behaviour: leaves have a leading axis."""
     length = min(_SEGMENT, world.max_steps)
     per_episode = world.max_steps // length
 
-    def wander(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, Labelled]:
+    def wander(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
         states = play_from(world, random_policy(world), never, state, key, length).states
         seen, last = (jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in (slice(-1), -1))
-        return last, jax.vmap(lambda state: _label(world, skills, bins, reward, state))(seen)
+        return last, jax.vmap(look)(seen)
 
-    def segment(states: PyTree, x: tuple[Array, PRNGKeyArray]) -> tuple[PyTree, Labelled]:
+    def segment(states: PyTree, x: tuple[Array, PRNGKeyArray]) -> tuple[PyTree, PyTree]:
         index, key = x
         _, key_play, key_reset = jax.random.split(key, 3)
         over = jnp.full(_COPIES, index % per_episode == 0)
@@ -76,8 +82,8 @@ def collect_at_random(world: World, skills: Gpi, bins: int, reward: Reward, key:
     segments = -(-budget // (_COPIES * length))
     key_start, key_segments = jax.random.split(key)
     first = jax.vmap(world.reset)(jax.random.split(key_start, _COPIES))
-    _, labelled = jax.lax.scan(segment, first, (jnp.arange(segments), jax.random.split(key_segments, segments)))
-    return _in_one_row(labelled, budget)
+    _, seen = jax.lax.scan(segment, first, (jnp.arange(segments), jax.random.split(key_segments, segments)))
+    return _in_one_row(seen, budget, axes=3)
 
 
 def collect(world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyArray, budget: int) -> Labelled:
@@ -122,7 +128,7 @@ def collect(world: World, skills: Gpi, bins: int, reward: Reward, key: PRNGKeyAr
     key_start, key_steps = jax.random.split(key)
     first = (_start(world, skills, k, bins, key_start), _nothing(k, bins, times * _PLAYERS))
     _, labelled = jax.lax.scan(all_step, first, (jnp.arange(times), jax.random.split(key_steps, times)))
-    return _in_one_row(labelled, budget)
+    return _in_one_row(labelled, budget, axes=2)
 
 
 def _start(world: World, skills: Gpi, k: int, bins: int, key: PRNGKeyArray) -> _Copy:
@@ -154,10 +160,9 @@ def _label(world: World, skills: Gpi, bins: int, reward: Reward, state: PyTree) 
     return Labelled(bin_index(f, bins), amount, jnp.ones((), bool))
 
 
-def _in_one_row(labelled: Labelled, budget: int) -> Labelled:
+def _in_one_row(seen: PyTree, budget: int, axes: int) -> PyTree:
     """The steps of all times and copies, as many as were asked for."""
-    several = labelled.reward.ndim
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[several:])[:budget], labelled)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[axes:])[:budget], seen)
 
 
 def _weights(target: Bool[Array, "k m"]) -> Float[Array, "k m"]:
