@@ -86,6 +86,7 @@ _TOGETHER = (
     "trust_runs runs",
     "sweep_ray",
     "sweep report",
+    "devices",
     "plan_episodes ways oracle",
     "host gymnasium own_worlds",
     "reproduce experiments",
@@ -93,7 +94,7 @@ _TOGETHER = (
     "docstrings",
     "learning library inference shown cards",
     "words_of_worlds language",
-    "baselines",
+    "baselines rivals",
     "trust_folders",
 )
 _GROUPS = {f"test_{name}.py": group for group, names in enumerate(_TOGETHER) for name in names.split()}

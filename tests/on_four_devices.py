@@ -18,8 +18,7 @@ from cumulant.bounds import OutOfBounds
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.devices import mesh_of
 from cumulant.freeplay.in_step import InStep
-from cumulant.freeplay.learning import start, train
-from cumulant.freeplay.runs import compiled, play_freely
+from cumulant.freeplay.runs import play_freely
 from cumulant.freeplay.settings import FreePlay
 from cumulant.transfer.library_folders import describe
 
@@ -51,27 +50,6 @@ def sums(number):
     report = runs.advance(10)
     each = [float(runs.run(i).total) for i in range(number)]
     return [runs.runs.total.tolist(), (report / 2).tolist(), each] == [[10.0 * i for i in range(1, number + 1)]] * 3
-
-
-def runs_in_step():
-    """The largest difference of eight runs in step and the same alone, update by update; they are spread."""
-
-    def advance(_, training, until):
-        return train(WORLD, CONFIG, true_features, training, until)
-
-    def begun(seed):
-        return start(WORLD, CONFIG, true_features, jax.random.key(seed))
-
-    runs = InStep(advance, [None] * 8, [begun(seed) for seed in range(8)])
-    losses = runs.advance(CONFIG.updates)
-    program, _ = compiled(WORLD, CONFIG, true_features, *eqx.partition(begun(0), eqx.is_array))
-    differences = []
-    for seed in range(8):
-        alone, loss = program(eqx.filter(begun(seed), eqx.is_array), CONFIG.updates)
-        mine = runs.run(seed)
-        differences += [largest_difference(mine.network, alone.network), largest_difference(mine.replay, alone.replay)]
-        differences.append(abs(float(losses[seed]) - float(loss)))
-    return max(differences)
 
 
 def shared(devices, out=None, resume=False, parts=None):
@@ -106,7 +84,7 @@ def refusals():
 
 def main(folder):
     """All of it. In the folder stay what one device learns in double precision, and the run that four began."""
-    found = {"devices": jax.local_device_count(), "refused": list(refusals()), "in step": runs_in_step()}
+    found = {"devices": jax.local_device_count(), "refused": list(refusals())}
     found["in turn"] = [sums(number) for number in (1, 3, 5, 8)]
     with mock.patch("jax.default_backend", return_value="gpu"):
         found["side by side"] = [sums(number) for number in (1, 3, 5, 8)]

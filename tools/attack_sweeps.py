@@ -63,7 +63,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _timeless(file: Path) -> Any:
-    if file.name == "weights.safetensors":
+    if file.suffix not in (".json", ".jsonl"):
         return file.read_bytes()
     lines = [file.read_text()] if file.suffix == ".json" else file.read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if k not in ("seconds", "seal")} for line in lines]
