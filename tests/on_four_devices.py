@@ -18,6 +18,7 @@ from cumulant.bounds import OutOfBounds
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.devices import mesh_of
 from cumulant.freeplay.in_step import InStep
+from cumulant.freeplay.learning import start, train
 from cumulant.freeplay.runs import play_freely
 from cumulant.freeplay.settings import FreePlay
 from cumulant.transfer.library_folders import describe
@@ -50,6 +51,23 @@ def sums(number):
     report = runs.advance(10)
     each = [float(runs.run(i).total) for i in range(number)]
     return [runs.runs.total.tolist(), (report / 2).tolist(), each] == [[10.0 * i for i in range(1, number + 1)]] * 3
+
+
+def side_by_side():
+    """The largest difference of what two runs in step, which devices share as GPUs do, learn in a few updates."""
+
+    def learnt(seeds):
+        runs = InStep(
+            lambda _, training, until: train(WORLD, CONFIG, true_features, training, until),
+            [None] * len(seeds),
+            [start(WORLD, CONFIG, true_features, jax.random.key(seed)) for seed in seeds],
+        )
+        runs.advance(5)
+        return [runs.run(i).network for i in range(len(seeds))]
+
+    in_turn = learnt((0, 1))
+    with mock.patch("jax.default_backend", return_value="gpu"):
+        return max(map(largest_difference, in_turn, learnt((0, 1))))
 
 
 def shared(devices, out=None, resume=False, parts=None):
@@ -88,6 +106,7 @@ def main(folder):
     found["in turn"] = [sums(number) for number in (1, 3, 5, 8)]
     with mock.patch("jax.default_backend", return_value="gpu"):
         found["side by side"] = [sums(number) for number in (1, 3, 5, 8)]
+    found["trained side by side"] = side_by_side()
     # What one rounding changes, an argmax may make large; with twice the digits only another program would.
     jax.config.update("jax_enable_x64", True)
     alone = shared(1)

@@ -83,6 +83,10 @@ def test_any_number_of_runs_is_shared_among_devices(found, way):
     assert found[way] == [True] * 4
 
 
+def test_runs_that_gpus_share_learn_what_they_learn_in_turn(found):
+    assert found["trained side by side"] < 1e-5
+
+
 def test_a_run_that_four_devices_share_is_one_devices_run(found):
     """Over 200 updates: the same copies of the world, the same draws, the same batches. Only sums are rounded apart."""
     assert found["shared"] < 1e-5

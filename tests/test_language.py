@@ -291,3 +291,8 @@ def test_things_may_be_called_anything_that_is_one_word_of_its_own():
         task = parse(f"{thing.upper()} not left and {thing.lower().replace('_', ' ')} top", names)
         assert task.conditions() == [[(f"{thing}_x", (1, 2)), (f"{thing}_y", (2,))]]
         assert parse(str(task), names) == task
+
+
+def test_a_colour_that_is_none_is_refused_by_name():
+    with pytest.raises(ValueError, match="the colour of square must be hex, as #56b4e9, but is 'red'"):
+        parse("the red square left", colours={"square": "red"})

@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+MOST_SEED = 2**32 - 1
 Bounds = tuple[int | float, int | float]  # least and greatest, both allowed
 
 
 class OutOfBounds(ValueError):
     """A value that cannot work; the message is one clear line that names it."""
+
+
+def check_seed(seed: int) -> None:
+    """OutOfBounds for a seed that is none.
+
+    >>> check_seed(-1)
+    Traceback (most recent call last):
+    cumulant.bounds.OutOfBounds: a seed lies between 0 and 4294967295, but is -1
+    """
+    if not 0 <= seed <= MOST_SEED:
+        raise OutOfBounds(f"a seed lies between 0 and {MOST_SEED}, but is {seed}")
 
 
 def check_settings(settings: "DataclassInstance", **bounds: Bounds) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import FlagCreatePairsOff
 
+from cumulant.bounds import check_seed
+
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import PRNGKeyArray
@@ -165,8 +167,7 @@ def key_of(seed: int) -> "PRNGKeyArray":
     """The random key of a seed."""
     import jax
 
-    if not 0 <= seed < 2**32:
-        raise BadInput(f"a seed lies between 0 and {2**32 - 1}, but is {seed}")
+    check_seed(seed)
     return jax.random.key(seed)
 
 

@@ -89,6 +89,6 @@ def _shares(training: Tree) -> dict[str, P]:
 
 
 def _held(tree: Tree, share: P) -> Tree:
-    if jax.sharding.get_abstract_mesh().empty:
+    if _AXIS not in jax.sharding.get_abstract_mesh().axis_names:  # of runs in step, each is whole on its device
         return tree
     return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, share) if eqx.is_array(a) else a, tree)

@@ -48,7 +48,7 @@ def together() -> Iterator[None]:
 def check_same(digest: str) -> None:
     """OutOfBounds in every process if they were not all started with the same."""
     if jax.process_count() > 1 and len(set(_told(digest))) > 1:
-        raise ValueError(
+        raise OutOfBounds(
             "the processes were started with different worlds, settings or seeds: they are to share one run"
         )
 

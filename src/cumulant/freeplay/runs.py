@@ -25,8 +25,8 @@ from cumulant.storage import Unwritable
 from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, at_once
 
-CHUNKS = 40  # a run's parts, after each of which it reports and may be stopped
-JUDGED_EVERY = 8  # parts: judging takes as long as some of them
+_PARTS = 40  # of a run, after each of which it reports and may be stopped
+_JUDGED_EVERY = 8  # parts
 Advance = Callable[[PyTree, int], tuple[PyTree, Array]]  # (arrays of a Training, until) → (the same, mean loss)
 
 
@@ -66,31 +66,26 @@ def play_freely(
     """
     about, lines = about or {}, list[str]()
     with plainly():
-        first = jax.block_until_ready(start(world, config, features, jax.random.key(seed)))
-    arrays, static = eqx.partition(first, eqx.is_array)
+        arrays, static = eqx.partition(start(world, config, features, jax.random.key(seed)), eqx.is_array)
+        jax.block_until_ready(arrays)
     if resume:
-        with processes.together():
-            arrays = checkpoints.latest(out, arrays, about, report) if out else arrays
-        arrays = processes.of_the_first(arrays)
-        if at_once(world) is not None:  # episodes on the host ended with the process that played them
-            arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
-        lines = checkpoints.read_metrics(out, int(arrays.update)) if out else lines
+        arrays, lines = _resumed(world, out, arrays, about, report)
     report({"event": "busy", "message": "compiling"})
     with _rehearsing(rehearsed if _compiles_beside(world) else (), eqx.combine(arrays.network, static.network)):
         arrays = place(mesh, arrays)
         advance, compile_seconds = compiled(world, config, features, arrays, static, mesh)
     report({"event": "compiled", "seconds": compile_seconds, "update": int(arrays.update)})
-    chunk, seconds, saved = math.ceil(config.updates / CHUNKS), 0.0, time.monotonic()
+    parts, seconds, saved = parts_of(config.updates), 0.0, time.monotonic()
     while (update := int(arrays.update)) < config.updates:
         begun = time.perf_counter()
         with plainly():
-            arrays, loss = jax.block_until_ready(advance(arrays, min(update + chunk, config.updates)))
+            arrays, loss = jax.block_until_ready(advance(arrays, next(end for end in parts if end > update)))
         seconds += time.perf_counter() - begun
         update = int(arrays.update)
         if not math.isfinite(float(loss)):
             raise Diverged(f"the loss is {float(loss)} at update {update}; {checkpoints.last_good(out)}")
         metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
-        if update % (chunk * JUDGED_EVERY) == 0 or update == config.updates:
+        if is_judged(parts, update):
             success = judge(eqx.combine(processes.at_home(arrays.network), static.network))
             metrics |= {} if success is None else {"success": success}
         report(metrics | {"seconds": seconds})
@@ -114,6 +109,34 @@ def play_freely(
         checkpoints.write_metrics(out, lines)  # again, for the last time could have failed
     report({"event": "finished", "seconds": seconds})
     return eqx.combine(processes.at_home(arrays.network), static.network)
+
+
+def _resumed(
+    world: World, out: Path | None, first: Training, about: dict[str, Any], report: Report
+) -> tuple[Training, list[str]]:
+    """The arrays of the last checkpoint, which the first process has, in all of them; and the metrics up to it."""
+    with processes.together():
+        arrays = checkpoints.latest(out, first, about, report) if out else first
+    arrays = processes.of_the_first(arrays)
+    if at_once(world) is not None:  # episodes on the host ended with the process that played them
+        arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
+    with processes.together():
+        return arrays, checkpoints.read_metrics(out, int(arrays.update)) if out else []
+
+
+def parts_of(updates: int) -> list[int]:
+    """The updates at which the parts of a run end.
+
+    >>> parts_of(100)[:3], parts_of(100)[-1], len(parts_of(100)), parts_of(3)
+    ([3, 6, 9], 100, 34, [1, 2, 3])
+    """
+    size = math.ceil(updates / _PARTS)
+    return [*range(size, updates, size), updates]
+
+
+def is_judged(parts: Sequence[int], update: int) -> bool:
+    """Whether a run is judged at the end of a part; judging takes as long as some of them."""
+    return (parts.index(update) + 1) % _JUDGED_EVERY == 0 or update == parts[-1]
 
 
 def _compiles_beside(world: World) -> bool:

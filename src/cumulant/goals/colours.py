@@ -15,6 +15,7 @@ _HUES = {
 }
 _GREYS = {"black": (0.0, 0.25), "grey": (0.2, 0.85), "white": (0.8, 1.01)}  # by value
 _GREYISH = 0.15  # saturation
+_BROWN = 0.7  # the value below which orange is brown, too
 SYNONYMS = {"gray": "grey", "violet": "purple", "magenta": "pink", "cyan": "turquoise"}
 COLOURS = (*_HUES, "brown", *_GREYS)
 SHADES = ("light", "dark", "bright", "pale", "deep")
@@ -25,6 +26,8 @@ def names_of_colour(colour: str) -> tuple[str, ...]:
 
     >>> names_of_colour("#56b4e9"), names_of_colour("#d55e00")
     (('blue',), ('orange', 'red'))
+    >>> names_of_colour("#8c510a")[0]
+    'brown'
     """
     hue, saturation, value = rgb_to_hsv(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
     ranges, at = (_GREYS, value) if saturation < _GREYISH or value < 0.2 else (_HUES, 360 * hue)
@@ -34,4 +37,6 @@ def names_of_colour(colour: str) -> tuple[str, ...]:
         for name, (low, high) in ranges.items()
         if any(low <= each < high for each in turns)
     }
+    if "orange" in found and value < _BROWN:
+        found["brown"] = -1
     return tuple(sorted(found, key=lambda name: found[name]))

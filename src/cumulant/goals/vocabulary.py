@@ -20,6 +20,7 @@ _LIST = r"\d++(?:\s*+,\s*+\d++)"  # nothing here tries a text twice, so that a l
 _GRID = _LIST + r"*+\s*+/\s*+\d++(?!\w)"
 _NUMBER = r"[-+−]?\d++(?:\.\d++)?{unit}(?!\w|\s*+,\s*+\d)"
 _WORD = rf"{_LIST}++|[^\W\d_]++(?={_GRID})|[(),]|[^\s_(),.;:!?\"“”«»-]++"
+_COLOUR = re.compile("#[0-9a-fA-F]{6}")
 
 
 class Unspeakable(ValueError):
@@ -90,6 +91,9 @@ def vocabulary_of(features: tuple[Feature, ...], colours: tuple[tuple[str, str],
     for said, meant in _SYNONYMS.items():
         if meant in kinds:
             kinds.setdefault(said, kinds[meant])
+    for thing, colour in colours:
+        if not (isinstance(colour, str) and _COLOUR.fullmatch(colour)):
+            raise Unspeakable(f"the colour of {thing} must be hex, as #56b4e9, but is {colour!r}")
     called = {thing: names_of_colour(colour) for thing, colour in colours if thing in things}
     if plane := is_plane(features):
         kinds = everyday_words(called) | kinds  # the world's own come first

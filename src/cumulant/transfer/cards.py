@@ -228,6 +228,7 @@ def _loading(library: Library) -> str:
     options = "".join(f" --{option} package.module:{value}" for option, value in own.items())
     options += " --features package.module:function" if mine else ""
     goal = f'"{example(library.world.feature_names)}"' if library.knows_words else ""
+    python, options, goal = _typed(python), _typed(options), _typed(goal)
     shown = f"\nlibrary.policy({goal})" if goal else "\nlibrary.learn_reward(...)  # a function of the state"
     asked = goal or "--reward package.module:function"
     return (
@@ -251,6 +252,11 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _safe(text: str) -> str:
     """Text of one line that is no markup."""
-    for mark in "\\|<`":
+    for mark in "\\|<`*&":
         text = text.replace(mark, f"\\{mark}")
-    return text.replace("\n", " ")
+    return text.replace("](", "]\\(").replace("\n", " ")  # brackets alone are an interval's
+
+
+def _typed(text: str) -> str:
+    """Text of one line that ends no block of code."""
+    return "".join(c if c.isprintable() and c != "`" else "?" for c in text)

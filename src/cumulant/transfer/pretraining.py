@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from cumulant.bounds import check_seed
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay import checkpoints, processes
@@ -20,7 +21,7 @@ from cumulant.freeplay.devices import mesh_of
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
-from cumulant.freeplay.runs import CHUNKS, JUDGED_EVERY, Diverged, play_freely
+from cumulant.freeplay.runs import Diverged, is_judged, parts_of, play_freely
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
@@ -69,6 +70,7 @@ def pretrain(
     >>> library.weights("square left").shape  # clauses, features, bins
     (1, 6, 3)
     """
+    check_seed(seed)
     check_features(features, world)
     check_size(world, config, features)
     mesh = mesh_of(devices, world, config)
@@ -112,7 +114,7 @@ def pretrain(
         )
         if network is None:
             return None
-        library = _recorded(finish(network), seed, noted)
+        library = _recorded(finish(network), seed, noted, mesh.size if mesh else 1)
         if out:
             library.save(out)
             checkpoints.discard_all(out)
@@ -139,15 +141,15 @@ def pretrain_in_step(
 
     begun = [start(played, config, f, jax.random.key(seed)) for f, seed in zip(features, seeds, strict=True)]
     runs = InStep(advance, features, begun)
-    for part in range(1, CHUNKS + 1):
-        update = config.updates * part // CHUNKS
+    del begun  # a replay for each run
+    for update in (parts := parts_of(config.updates)):
         losses = runs.advance(update)
         if not jnp.isfinite(losses).all():
             raise Diverged(f"the losses of the seeds {list(seeds)} are {losses}")
         if report:
             about = {"update": update, "env_steps": update * config.num_envs, "seconds": runs.train_seconds}
             metrics = [about | {"loss": float(loss)} for loss in losses]
-            if part % JUDGED_EVERY == 0:
+            if is_judged(parts, update):
                 for each, network, f in zip(metrics, _networks(runs), features, strict=True):
                     each |= _judged(Library(world, config, network, f, tremble=tremble))  # noqa: PLW2901
             report(metrics)
@@ -183,7 +185,7 @@ def _finished(world: World, config: FreePlay, network: Network, features: Featur
     return Library(world, config, network, features, jnp.asarray(as_kept, jnp.float32))
 
 
-def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]]) -> Library:
+def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]], devices: int) -> Library:
     """The library with a record of how it was made, from the last report of every kind."""
     compiled, progress, finished = (noted.get(event, {}) for event in ("compiled", "progress", "finished"))
     held_out = None
@@ -192,7 +194,7 @@ def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]]) -> 
         held_out = Success(rate, interval(round(rate * episodes), episodes), None, _HELD_OUT, episodes)
     seconds, since = finished.get("seconds"), compiled.get("update", 0)
     version = metadata.version("cumulant")
-    made = Made(seed, hardware(), compiled.get("seconds"), seconds, since, version, held_out)
+    made = Made(seed, hardware(devices), compiled.get("seconds"), seconds, since, version, held_out)
     return replace(library, record=Record(checksum(library.network), made))
 
 

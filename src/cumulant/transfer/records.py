@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from cumulant import storage
-from cumulant.bounds import OutOfBounds, check_settings
+from cumulant.bounds import MOST_SEED, OutOfBounds, check_settings
 from cumulant.storage import Unreadable
 from cumulant.transfer.evaluation import Success
 
@@ -44,7 +44,7 @@ class Made:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         seconds = dict.fromkeys(("compile_s", "train_s"), (0, _SECONDS))
-        check_settings(self, seed=(0, 2**32 - 1), since=(0, _COUNT), **seconds)
+        check_settings(self, seed=(0, MOST_SEED), since=(0, _COUNT), **seconds)
         _check_plain(self.hardware, self.version)
 
 
@@ -64,7 +64,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         counts = dict.fromkeys(("tasks_per_class", "episodes", "bins"), (1, _COUNT))
-        check_settings(self, seed=(0, 2**32 - 1), few_shot=(0, _COUNT), **counts)
+        check_settings(self, seed=(0, MOST_SEED), few_shot=(0, _COUNT), **counts)
         classes = [name for by_class in self.results.values() for name in by_class]
         _check_plain(*self.results, *classes)
         if not 0 < len(classes) <= _CLASSES:
@@ -87,7 +87,7 @@ class Audited:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        check_settings(self, starts=(1, _COUNT), seed=(0, 2**32 - 1), learnt_error=(0, 1e6))
+        check_settings(self, starts=(1, _COUNT), seed=(0, MOST_SEED), learnt_error=(0, 1e6))
         if any(len(row) != len(self.moved) or not all(0 <= share <= 1 for share in row) for row in self.moved):
             raise OutOfBounds("moved holds no shares of 1, a row and a column for each feature")
 
@@ -112,11 +112,11 @@ class Record:
 UNKNOWN = Record()
 
 
-def hardware() -> str:
-    """What this process computes on: "one NVIDIA H200", "2 CPU cores"."""
+def hardware(devices: int = 1) -> str:
+    """What a run on so many devices computes on: "one NVIDIA H200", "8 x NVIDIA H200", "2 CPU cores"."""
     first = jax.devices()[0]
     if first.platform != "cpu":
-        return f"one {_plainly(first.device_kind)}"
+        return f"{'one' if devices == 1 else f'{devices} x'} {_plainly(first.device_kind)}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} CPU core{'s' * (cores != 1)}"
 

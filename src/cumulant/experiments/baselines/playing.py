@@ -31,7 +31,7 @@ class Play:
     width: int = 512  # Units of a layer.
     depth: int = 2  # Layers.
     env_steps: int = 10_240_000  # Steps of play, all copies of the world together.
-    num_envs: int = 256  # Copies of the world; one step of each comes before every update: four times as many as ours.
+    num_envs: int = 256  # Copies of the world; one step of each comes before every update.
     batch: int = 1024  # Transitions in an update.
     learning_rate: float = 1e-3  # Of Adam; it falls linearly to a hundredth.
     target_rate: float = 0.01  # How fast the target networks follow.
