@@ -175,7 +175,9 @@ class Rivals(Figure):
         report = {"lines": few, "words": plain_standings(found), "costs": plain_costs(costs)} | _about(runs)
         tables = [standings_table(world, lines) for world, lines in found.items()]
         tables += [ends_table("from labelled steps", ends(labelled)), costs_table(costs)]
-        return Summary(report, tables, partial(draw_rivals, labelled=labelled, standings=found))
+        absent = [name for name in self.parts if name not in {run.name for run in runs}]
+        missing = (f"not run, and so not drawn: {', '.join(absent)}",) if absent else ()
+        return Summary(report, tables, partial(draw_rivals, labelled=labelled, standings=found), missing)
 
 
 @dataclass(frozen=True)
