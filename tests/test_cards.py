@@ -98,7 +98,7 @@ def test_the_card_tells_success_and_failures_as_they_were_measured(tmp_path):
     library = sprites()
     library = dataclasses.replace(library, record=good_record(checksum(library.network), 6))
     card = library.card()
-    assert "| agent_easy | 0.750 [0.500, 0.900], 12.5 steps | 0.750 [0.500, 0.900] |" in card
+    assert "| agent_easy | 0.750 [0.500, 0.900], 30.0 steps | 0.750 [0.500, 0.900] |" in card
     assert "- agent_easy, zero-shot (the paper's classes: 1 tasks a class" in card
     assert "- Policies of agent_x also move agent_y by 0.12, square_x by 0.12" in card
     assert "0.75, measured from 10 starts" in card

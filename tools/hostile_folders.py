@@ -58,9 +58,12 @@ def good_library(folder: Path, seed: int = 0) -> None:
 
 def good_record(weights: str, features: int) -> Record:
     """A record of everything there is to know."""
-    success = Success(0.75, (0.5, 0.9), 12.5, 1, 20)
+    success = Success(0.75, (0.5, 0.9), 12.5, 1, 20, steps_or_limit=30.0)
     made = Made(0, "2 CPU cores", 10.5, 60.25, 0, "0.2.0", success)
-    results = {"zero_shot": {"agent_easy": success}, "random": {"agent_easy": success._replace(mean_steps=None)}}
+    results = {
+        "zero_shot": {"agent_easy": success},
+        "random": {"agent_easy": success._replace(mean_steps=None, steps_or_limit=None)},
+    }
     evaluation = Evaluation("paper", 3, "committed", 0, 1, 20, 0, results)
     moved = tuple(tuple(0.5 if i == j else 0.125 for j in range(features)) for i in range(features))
     return Record(weights, made, (evaluation,), Audited(10, 0, 0.03, moved))

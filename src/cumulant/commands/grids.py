@@ -26,8 +26,10 @@ def trials_in(path: Path, own: str) -> "list[Trial]":
 
     try:
         told = tomllib.loads(read_plain(path.parent, path.name, _FILE_BYTES).decode())
-    except (Unreadable, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
+    except Unreadable as error:
+        raise BadInput(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is no text: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"{path} is not TOML: {error}") from None
     if unknown := next((name for name in told if name not in _TABLES), None):

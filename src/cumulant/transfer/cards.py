@@ -26,7 +26,7 @@ MOVES = 0.05  # a feature that moves further under another's policies is told of
 _GOOD = 0.95  # a class is told of as a failure if its rate is surely lower
 _UNKNOWN = "not known"
 _LONGEST = 100  # characters of a parameter's value
-_STEPS = "Steps are means over the episodes that succeeded."
+_STEPS = "Steps are means over all episodes, of which a failure counts as the whole time limit."
 _METHODS = {"zero_shot": "zero-shot", "heedless": "heedless", "few_shot": "few-shot", "random": "random play"}
 
 
@@ -203,7 +203,7 @@ def _by_class(each: Evaluation) -> str:
 
 def _rate(success: Success) -> str:
     low, high = success.ci95
-    steps = "" if success.mean_steps is None else f", {success.mean_steps:.1f} steps"
+    steps = "" if success.steps_or_limit is None else f", {success.steps_or_limit:.1f} steps"
     violated = "" if success.violated is None else f", violated {success.violated:.3f}"
     return f"{success.success:.3f} [{low:.3f}, {high:.3f}]{steps}{violated}"
 

@@ -5,6 +5,7 @@ import html
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from textwrap import wrap
 
@@ -162,8 +163,8 @@ def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> N
         shown = [small, *[replace(small, caption="")] * (columns - 1)]
         rows.append(_row([(part, int(t)) for part, t in zip(shown, moments, strict=True)]))
     sheet = Image.new("RGB", (rows[0].width, sum(row.height for row in rows)), _PAPER)
-    for i, row in enumerate(rows):
-        sheet.paste(row, (0, i * row.height))
+    for row, below in zip(rows, accumulate((row.height for row in rows), initial=0), strict=False):
+        sheet.paste(row, (0, below))
     data = io.BytesIO()
     sheet.save(data, "PNG", optimize=True)
     write_whole(path, data.getvalue())

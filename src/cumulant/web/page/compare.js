@@ -102,7 +102,7 @@ export class Compare {
     });
     const { bar, note } = this.panels[method];
     bar.value = tally.solved / tally.played;
-    const mean = tally.solved ? `, ${decimals(tally.steps / tally.solved, 1)} steps` : "";
+    const mean = tally.solved ? `, ${decimals(tally.steps / tally.solved, 1)} steps where solved` : "";
     note.textContent = `${decimals((100 * tally.solved) / tally.played, 1)} % of ${tally.played}${mean}`;
   }
 }
