@@ -2,10 +2,13 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +17,8 @@ from cumulant.bounds import OutOfBounds
 from cumulant.commands.cli import main
 from cumulant.experiments import sweeps, swept
 from cumulant.experiments.archives import Archive, pack, unpack
-from cumulant.experiments.engines import FAILURE, Local
-from cumulant.experiments.on_ray import NoCluster, Ray
+from cumulant.experiments.engines import FAILURE, Filled, Local
+from cumulant.experiments.on_ray import NoCluster, Ray, _Errands
 from cumulant.experiments.parts import Ran
 from cumulant.experiments.run_folders import Row, read_run
 from cumulant.experiments.sweeps import Evaluation, Trial, groups, sweep
@@ -108,6 +111,26 @@ def test_trials_are_grouped_where_only_seed_and_evaluation_differ():
     found = groups([same[0], others[0], *same[1:], others[1]], 3)
     assert sorted(len(group.trials) for group in found) == [1, 1, 2, 3]
     assert all(len({(trial.world, trial.settings) for trial in group.trials}) == 1 for group in found)
+    assert [group.trials[0] for group in groups([same[0], others[0], same[1]], 1)] == [same[0], others[0], same[1]]
+
+
+def test_a_group_that_fails_gives_its_memory_back_before_its_trials_are_tried(monkeypatch, tmp_path):
+    class Memory:
+        pass
+
+    held = []
+
+    def fill(trials, folders):
+        if len(trials) > 1:
+            memory = Memory()
+            held.append(weakref.ref(memory))
+            raise MemoryError
+        assert held[0]() is None
+        yield Ran([], {})
+
+    monkeypatch.setitem(swept.METHODS, "play", swept.METHODS["play"]._replace(fill=fill))
+    came = sweep([Trial(Room(), TINY, seed) for seed in range(2)], tmp_path, Local(in_step=2))
+    assert (len(came.finished), came.failed, len(held)) == (2, {}, 1)
 
 
 def test_a_group_that_fails_is_tried_one_by_one_so_that_the_failure_has_a_name(stub, tmp_path):
@@ -231,6 +254,9 @@ def test_python_is_refused_the_same(tmp_path):
     for wrong in ({"seed": -1}, {"method": "sarsa"}, {"settings": QUICK}):
         with pytest.raises(OutOfBounds):
             Trial(WORLD, **wrong)
+    for engine in (Local, Ray):
+        with pytest.raises(OutOfBounds, match="in_step must be at least 1, but is -1"):
+            engine(in_step=-1)
     with pytest.raises(OutOfBounds, match="1 to 10,000 trials"):
         sweep([], tmp_path)
     with pytest.raises(OutOfBounds, match="there is no engine 'slurm'"):
@@ -278,6 +304,76 @@ def test_without_ray_it_is_said_how_to_get_it(stub, tmp_path, monkeypatch):
     with pytest.raises(NoCluster, match=r"need Ray: pip install 'cumulant\[ray\]'"):
         sweep([Trial(Room())], tmp_path, Ray())
     assert not any(tmp_path.iterdir())
+
+
+def test_a_cluster_that_is_there_but_cannot_be_worked_on_is_told_as_what_it_is(monkeypatch):
+    def refuse(**options):
+        raise RuntimeError("another version")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=refuse))
+    with pytest.raises(NoCluster, match="cannot work on the Ray cluster at auto: RuntimeError: another version"):
+        sweep([Trial(Room())], "nowhere", Ray())
+
+
+class Cluster:
+    """What a sweep asks of Ray; each task has its answer at once."""
+
+    def __init__(self, answer):
+        self.answer, self.cancelled = answer, []
+        names = (
+            "RayError",
+            "WorkerCrashedError",
+            "NodeDiedError",
+            "ObjectLostError",
+            "OutOfMemoryError",
+            "RayTaskError",
+        )
+        self.exceptions = SimpleNamespace(
+            **{name: type(name, (Exception,), {}) for name in ("RayError", "RayTaskError", *lost)}
+        )
+        self.cloudpickle = pickle
+
+    def remote(self, **wanted):
+        return lambda task: SimpleNamespace(remote=lambda work, *about: work)
+
+    def wait(self, references, timeout):
+        return references[:1], references[1:]
+
+    def get(self, reference):
+        return self.answer(reference)
+
+    def cancel(self, reference, force):
+        self.cancelled.append(reference)
+
+
+def _on(cluster, works, folder):
+    events, place = [], folder / "place"
+    place.mkdir(parents=True)
+    _Errands(Ray(), cluster, place, folder, events.append).run(works)
+    return events
+
+
+@pytest.mark.parametrize("answered", [("../kept",), (), ("another",)])
+def test_a_worker_answers_for_the_trials_it_was_given(answered, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (work,) = groups([Trial(Room(), TINY)], 1)
+    archive = pack(tmp_path / "kept")
+    cluster = Cluster(lambda reference: [(Filled(name), archive) for name in answered])
+    events = _on(cluster, [work], tmp_path / "out")
+    assert events[-1] == {"event": "failed", "trial": work.names[0], "reason": "its worker answered for other trials"}
+    assert {path.name for path in tmp_path.iterdir()} == {"kept", "out"}
+    assert (tmp_path / "out" / work.names[0] / FAILURE).exists()
+
+
+def test_tasks_do_not_outlive_a_sweep_that_is_stopped(tmp_path):
+    def stop(reference):
+        raise KeyboardInterrupt
+
+    works = groups([Trial(Room(), TINY, seed) for seed in range(3)], 1)
+    cluster = Cluster(stop)
+    with pytest.raises(KeyboardInterrupt):
+        _on(cluster, works, tmp_path)
+    assert [pickle.loads(reference) for reference in cluster.cancelled] == works[1:]
 
 
 def test_a_sweep_killed_three_times_at_random_moments_ends_as_if_nothing_had_happened():

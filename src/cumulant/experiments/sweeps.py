@@ -173,13 +173,13 @@ class Group:
         except Unwritable:
             raise  # a full disk is no trial's fault
         except (Exception, SystemExit) as error:  # whatever a world of somebody's own does
-            left = self.trials[done:]
             if len(self.trials) == 1:
-                yield failed(left[0].name, error, place)
+                yield failed(folders[0].name, error, place)
                 return
-            for trial, folder in zip(left, folders[done:], strict=True):
-                shutil.rmtree(folder, ignore_errors=True)
-                yield from Group((trial,)).fill(place)
+        # Not in the handler: as long as the error lives, so does what filled the memory.
+        for trial, folder in zip(self.trials[done:], folders[done:], strict=True):
+            shutil.rmtree(folder, ignore_errors=True)
+            yield from Group((trial,)).fill(place)
 
     def _write(self, trial: Trial, folder: Path, ran: Ran, seconds: float) -> None:
         """All but the library: the config, and the success at every task."""
@@ -271,15 +271,17 @@ def check(trials: Sequence[Trial], here: bool) -> None:
 
 def groups(trials: Sequence[Trial], at_most: int) -> list[Group]:
     """Trials that can be one program together, at most so many in each group."""
-    alike: list[list[Trial]] = []
+    made: list[list[Trial]] = []
+    latest: dict[tuple[str, DataclassInstance], list[list[Trial]]] = {}  # in each world; a world need have no hash
     for trial in trials:
-        mine = next((group for group in alike if _alike(group[0], trial)), None)
-        if mine is None or len(mine) == at_most:
-            alike.insert(0, [trial])  # so that a group with room is found first
+        kin = latest.setdefault((trial.method, trial.settings), [])
+        at = next((i for i, group in enumerate(kin) if group[0].world == trial.world), None)
+        if at is not None and len(kin[at]) < at_most:
+            kin[at].append(trial)
+            continue
+        made.append([trial])
+        if at is None:
+            kin.append(made[-1])
         else:
-            mine.append(trial)
-    return [Group(tuple(group)) for group in reversed(alike)]
-
-
-def _alike(one: Trial, other: Trial) -> bool:
-    return (one.method, one.settings) == (other.method, other.settings) and one.world == other.world
+            kin[at] = made[-1]
+    return [Group(tuple(group)) for group in made]
