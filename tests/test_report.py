@@ -70,6 +70,19 @@ def test_what_was_judged_otherwise_is_not_compared(tmp_path):
     assert "settings are to be chosen on tasks of seed 1000" in best.chosen_on
 
 
+def test_seeds_judged_by_other_tasks_are_refused_in_one_line(tmp_path, capsys):
+    trial(tmp_path, 8, 0, (0.5, 0.5))
+    trial(tmp_path, 8, 1, (0.5,))
+    assert main(["report", str(tmp_path)]) == 2
+    assert "oom-8-0-1000 differ in their seeds alone, but were judged by other tasks" in capsys.readouterr().err
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_task_of_two_classes_is_two_tasks():
+    rows = [Row("line", kind, "task", seed, 0, float(kind == "one"), 8) for kind in ("one", "two") for seed in range(2)]
+    assert point_of(rows).mean == 0.5
+
+
 def test_learning_is_the_mean_over_seeds_with_their_range(folder):
     learning = summarise_sweep(folder).settings[0].learning
     assert np.array_equal(learning["loss"].steps, [4, 8])

@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,11 +15,12 @@ import pytest
 import cumulant
 from cumulant.bounds import OutOfBounds
 from cumulant.commands.cli import main
+from cumulant.commands.grids import trials_typed
 from cumulant.experiments import sweeps, swept
 from cumulant.experiments.archives import Archive, pack, unpack
 from cumulant.experiments.engines import FAILURE, Filled, Local
 from cumulant.experiments.on_ray import NoCluster, Ray, _Errands
-from cumulant.experiments.parts import Ran
+from cumulant.experiments.parts import FULL, Part, Ran, run_folder, run_part, run_parts
 from cumulant.experiments.run_folders import Row, read_run
 from cumulant.experiments.sweeps import Evaluation, Trial, groups, sweep
 from cumulant.freeplay.settings import PRESETS, FreePlay
@@ -185,6 +186,11 @@ def test_words_in_place_of_a_file(stub, tmp_path, capsys):
     assert all(each["what"]["num_envs"] == PRESETS["fast"].num_envs for each in told)
 
 
+def test_words_give_several_budgets_or_one():
+    trials = trials_typed(["budgets=500+2000,10", "world=room"], "")
+    assert [trial.evaluation.budgets for trial in trials] == [(500, 2000), (10,)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -232,6 +238,9 @@ def test_a_file_that_is_no_sweep_is_refused_in_one_line_before_anything_is_made(
         (["--grid", "seed"], "--grid takes key=v1,v2"),
         (["--grid", "seed=0", "seed=1"], "--grid has seed twice"),
         (["--grid", "seed=0:999999999"], "is no range"),
+        (["--grid", "seed=0:" + 5000 * "9"], "is no range"),
+        (["--grid", "budgets=0+5"], "a budget is at least 1 labelled step"),
+        (["--grid", "budgets=true"], "budgets must be a list"),
         (["--grid", "seed=0:9999", "width=8,9"], "a sweep has at most 10,000 trials"),
         (["--grid", "seed=0", "--in-step", "0"], "--in-step must be at least 1"),
         (["--grid", "seed=0", "--gpus", "1"], "give --engine ray too"),
@@ -320,17 +329,9 @@ class Cluster:
 
     def __init__(self, answer):
         self.answer, self.cancelled = answer, []
-        names = (
-            "RayError",
-            "WorkerCrashedError",
-            "NodeDiedError",
-            "ObjectLostError",
-            "OutOfMemoryError",
-            "RayTaskError",
-        )
-        self.exceptions = SimpleNamespace(
-            **{name: type(name, (Exception,), {}) for name in ("RayError", "RayTaskError", *lost)}
-        )
+        lost = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OutOfMemoryError")
+        errors = ("RayError", "RayTaskError", *lost)
+        self.exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in errors})
         self.cloudpickle = pickle
 
     def remote(self, **wanted):
@@ -382,6 +383,38 @@ def test_a_sweep_killed_three_times_at_random_moments_ends_as_if_nothing_had_hap
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["killed"] == 3
+
+
+@dataclass(frozen=True)
+class Told(Part):
+    """A part that takes no time."""
+
+    ill: bool = False
+
+    def settings(self):
+        return None
+
+    def shrunk(self):
+        return self
+
+    def run(self, name, scale, folder):
+        if self.ill:
+            raise ValueError("it is ill")
+        return Ran([], {})
+
+
+def test_nobody_fills_a_part_that_an_engine_is_filling_and_a_failure_goes_when_it_is_filled(tmp_path):
+    def silent(words):
+        pass
+
+    folder = run_folder("mine", tmp_path)
+    with locked(folder), pytest.raises(Locked, match="mine is being written by another run"):
+        run_parts({"mine": Told()}, FULL, tmp_path, Local(), silent)
+    assert run_parts({"mine": Told(ill=True)}, FULL, tmp_path, Local(), silent) == {"mine": "ValueError: it is ill"}
+    assert {path.name for path in folder.iterdir()} == {FAILURE}
+    run_part("mine", Told(), FULL, tmp_path, silent)
+    assert {path.name for path in folder.iterdir()} == {"config.json", "metrics.jsonl"}
+    assert run_parts({"mine": Told(ill=True)}, FULL, tmp_path, Local(), silent) == {}  # it is recorded already
 
 
 class Stub:
