@@ -101,7 +101,8 @@ def test_a_name_says_what_is_unusual_and_depends_on_nothing_else():
     others = [replace(trial, seed=4), replace(trial, world=Spriteworld()), replace(trial, settings=FreePlay())]
     others += [replace(trial, evaluation=Evaluation()), replace(trial, settings=replace(TINY, gamma=0.9))]
     assert len({trial.name, *(other.name for other in others)}) == 6
-    assert Trial(Room()).name == "room-seed-0-" + Trial(Room()).name[-8:]
+    plain = Trial(Room(), FreePlay())
+    assert plain.name == "room-seed-0-" + plain.name[-8:]
     wild = replace(Spriteworld(("square",)), max_steps=7)
     assert all(c.isalnum() or c in "._-" for c in Trial(wild, FreePlay(learning_rate=1e-5)).name)
 
@@ -186,6 +187,10 @@ def test_words_in_place_of_a_file(stub, tmp_path, capsys):
     assert all(each["what"]["num_envs"] == PRESETS["fast"].num_envs for each in told)
 
 
+def test_words_and_python_mean_the_same_where_nothing_is_said():
+    assert trials_typed(["seed=0"], "") == [Trial(Spriteworld())]
+
+
 def test_words_give_several_budgets_or_one():
     trials = trials_typed(["budgets=500+2000,10", "world=room"], "")
     assert [trial.evaluation.budgets for trial in trials] == [(500, 2000), (10,)]
@@ -200,6 +205,7 @@ def test_words_give_several_budgets_or_one():
         ("[fixed]\nseed = 1\n[grid]\nseed = [1]", "seed is fixed, and in the grid"),
         ("[grid]\nseed = [1, 1]", "a trial is there twice"),
         ("[fixed]\nseed = -1", "a seed lies between 0 and"),
+        ("[fixed]\nseed = 4_294_966_296", "a seed lies between 0 and 2147483647"),
         ("[fixed]\nwidth = 0", "width must be at least 1"),
         ("[fixed]\ngamma = nan", "gamma must be a number"),
         ("[fixed]\nepisodes = 0", "episodes must be at least 1"),
@@ -240,7 +246,6 @@ def test_a_file_that_is_no_sweep_is_refused_in_one_line_before_anything_is_made(
         (["--grid", "seed=0:999999999"], "is no range"),
         (["--grid", "seed=0:" + 5000 * "9"], "is no range"),
         (["--grid", "budgets=0+5"], "a budget is at least 1 labelled step"),
-        (["--grid", "budgets=true"], "budgets must be a list"),
         (["--grid", "seed=0:9999", "width=8,9"], "a sweep has at most 10,000 trials"),
         (["--grid", "seed=0", "--in-step", "0"], "--in-step must be at least 1"),
         (["--grid", "seed=0", "--gpus", "1"], "give --engine ray too"),

@@ -45,7 +45,7 @@ class Sweep:
 
         trials = self._trials()
         engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries, self.in_step)
-        check(trials, here=self.engine == "local")
+        check(trials, here=self.engine == "local")  # `sweep` does too, but only when there are a cluster and a folder
         try:
             with engine.ready():
                 usable_folder(self.out)

@@ -193,11 +193,23 @@ def _fill(name: str, part: Part, scale: Scale, folder: Path, say: Callable[[str]
     say(f"{name} ...")
     ran = _sized(part, scale).run(name, part.scaled(scale), folder)
     seconds = ran.seconds | {"total_s": time.perf_counter() - begun}
-    settings = {key: asdict(value) if is_dataclass(value) else value for key, value in _settings(part, scale).items()}
-    about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
     (folder / FAILURE).unlink(missing_ok=True)  # of an engine's earlier try
-    write_run(folder, {"part": name, "settings": settings, "seconds": seconds} | about, ran.rows, ran.measures)
+    write_run(folder, {"part": name, "seconds": seconds} | described(_settings(part, scale)), ran.rows, ran.measures)
     say(f"{name}: {seconds['total_s']:.0f} s")
+
+
+def described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json says of settings, and of what a run was made with here.
+
+    >>> described({"seed": 3})["settings"]
+    {'seed': 3}
+    """
+    plain = {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in settings.items()
+    }
+    about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
+    return {"settings": plain} | about
 
 
 def _sized(part: Part, scale: Scale) -> Part:

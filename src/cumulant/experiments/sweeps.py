@@ -6,16 +6,13 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import jax
-
-import cumulant
 from cumulant.bounds import OutOfBounds, check_settings
 from cumulant.experiments.engines import Engine, Filled, Local, Report, failed
-from cumulant.experiments.parts import TUNING_SEED, Ran
+from cumulant.experiments.parts import TUNING_SEED, Ran, described
 from cumulant.experiments.run_folders import is_finished, write_run
 from cumulant.experiments.statistics import by_class
 from cumulant.experiments.swept import METHODS
@@ -35,7 +32,7 @@ else:
     DataclassInstance = object  # type checkers alone know of it
 
 MAX_TRIALS = 10_000  # of a sweep
-_SEEDS = 2**32
+_SEEDS = 2**31  # not 2**32: to a seed something is added where labelled steps are collected
 _READABLE = 80  # characters of a folder's name, beside the checksum
 _UNREADABLE = re.compile(r"[^a-z0-9._-]+")
 
@@ -77,7 +74,7 @@ class Trial:
     """
 
     world: World
-    settings: DataclassInstance = PRESETS["fast"]
+    settings: DataclassInstance = PRESETS["cpu"]
     seed: int = 0
     evaluation: Evaluation = BY_DEFAULT
     method: str = "play"
@@ -140,10 +137,6 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _as_dict(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
 @dataclass(frozen=True)
 class Group:
     """Trials that differ in seed and evaluation alone: their runs are one program."""
@@ -183,11 +176,9 @@ class Group:
 
     def _write(self, trial: Trial, folder: Path, ran: Ran, seconds: float) -> None:
         """All but the library: the config, and the success at every task."""
-        settings = {name: _as_dict(value) for name, value in trial.config.items()}
-        about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
         times = {"seconds": ran.seconds | {"total_s": seconds}, "in_step": len(self.trials)}
-        told = {"trial": trial.name, "settings": settings, "success": by_class(ran.rows)}
-        write_run(folder, told | times | about, ran.rows, ran.measures)
+        told = {"trial": trial.name, "success": by_class(ran.rows)}
+        write_run(folder, told | described(trial.config) | times, ran.rows, ran.measures)
 
 
 class Swept(NamedTuple):
