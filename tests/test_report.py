@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from cumulant.commands.cli import main
+from cumulant.experiments import statistics
 from cumulant.experiments.engines import failed
 from cumulant.experiments.reports import point_of, summarise_sweep
 from cumulant.experiments.run_folders import Row, write_run
+from cumulant.experiments.statistics import stratified_interval
 from cumulant.freeplay.checkpoints import write_metrics
 from cumulant.transfer.evaluation import interval
 
@@ -60,6 +62,15 @@ def test_an_interval_is_over_seeds_and_of_one_seed_over_its_episodes():
     assert point_of(many).low < 0.5 < point_of(many).high
 
 
+@pytest.mark.parametrize("shape", [(1, 7), (3, 21), (8, 5)])
+def test_an_interval_is_the_same_however_little_is_drawn_at_once(shape, monkeypatch):
+    success = np.random.default_rng(1).random(shape)
+    whole = stratified_interval(success)
+    for at_once in (1, 1_000, 7_777):
+        monkeypatch.setattr(statistics, "_AT_ONCE", at_once)
+        assert stratified_interval(success) == whole
+
+
 def test_what_was_judged_otherwise_is_not_compared(tmp_path):
     trial(tmp_path, 8, 0, (0.5,))
     trial(tmp_path, 64, 0, (1.0,), task_seed=0)
@@ -68,6 +79,19 @@ def test_what_was_judged_otherwise_is_not_compared(tmp_path):
     (best,) = summarise_sweep(tmp_path).best
     assert best.label.endswith("width 64")
     assert "settings are to be chosen on tasks of seed 1000" in best.chosen_on
+
+
+def test_seeds_judged_by_other_tasks_are_refused_in_one_line(tmp_path, capsys):
+    trial(tmp_path, 8, 0, (0.5, 0.5))
+    trial(tmp_path, 8, 1, (0.5,))
+    assert main(["report", str(tmp_path)]) == 2
+    assert "oom-8-0-1000 differ in their seeds alone, but were judged by other tasks" in capsys.readouterr().err
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_task_of_two_classes_is_two_tasks():
+    rows = [Row("line", kind, "task", seed, 0, float(kind == "one"), 8) for kind in ("one", "two") for seed in range(2)]
+    assert point_of(rows).mean == 0.5
 
 
 def test_learning_is_the_mean_over_seeds_with_their_range(folder):

@@ -2,21 +2,25 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
-from dataclasses import replace
+import weakref
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import cumulant
 from cumulant.bounds import OutOfBounds
 from cumulant.commands.cli import main
+from cumulant.commands.grids import trials_typed
 from cumulant.experiments import sweeps, swept
 from cumulant.experiments.archives import Archive, pack, unpack
-from cumulant.experiments.engines import FAILURE, Local
-from cumulant.experiments.on_ray import NoCluster, Ray
-from cumulant.experiments.parts import Ran
+from cumulant.experiments.engines import FAILURE, Filled, Local
+from cumulant.experiments.on_ray import NoCluster, Ray, _Errands
+from cumulant.experiments.parts import FULL, Part, Ran, run_folder, run_part, run_parts
 from cumulant.experiments.run_folders import Row, read_run
 from cumulant.experiments.sweeps import Evaluation, Trial, groups, sweep
 from cumulant.freeplay.settings import PRESETS, FreePlay
@@ -97,7 +101,8 @@ def test_a_name_says_what_is_unusual_and_depends_on_nothing_else():
     others = [replace(trial, seed=4), replace(trial, world=Spriteworld()), replace(trial, settings=FreePlay())]
     others += [replace(trial, evaluation=Evaluation()), replace(trial, settings=replace(TINY, gamma=0.9))]
     assert len({trial.name, *(other.name for other in others)}) == 6
-    assert Trial(Room()).name == "room-seed-0-" + Trial(Room()).name[-8:]
+    plain = Trial(Room(), FreePlay())
+    assert plain.name == "room-seed-0-" + plain.name[-8:]
     wild = replace(Spriteworld(("square",)), max_steps=7)
     assert all(c.isalnum() or c in "._-" for c in Trial(wild, FreePlay(learning_rate=1e-5)).name)
 
@@ -108,6 +113,26 @@ def test_trials_are_grouped_where_only_seed_and_evaluation_differ():
     found = groups([same[0], others[0], *same[1:], others[1]], 3)
     assert sorted(len(group.trials) for group in found) == [1, 1, 2, 3]
     assert all(len({(trial.world, trial.settings) for trial in group.trials}) == 1 for group in found)
+    assert [group.trials[0] for group in groups([same[0], others[0], same[1]], 1)] == [same[0], others[0], same[1]]
+
+
+def test_a_group_that_fails_gives_its_memory_back_before_its_trials_are_tried(monkeypatch, tmp_path):
+    class Memory:
+        pass
+
+    held = []
+
+    def fill(trials, folders):
+        if len(trials) > 1:
+            memory = Memory()
+            held.append(weakref.ref(memory))
+            raise MemoryError
+        assert held[0]() is None
+        yield Ran([], {})
+
+    monkeypatch.setitem(swept.METHODS, "play", swept.METHODS["play"]._replace(fill=fill))
+    came = sweep([Trial(Room(), TINY, seed) for seed in range(2)], tmp_path, Local(in_step=2))
+    assert (len(came.finished), came.failed, len(held)) == (2, {}, 1)
 
 
 def test_a_group_that_fails_is_tried_one_by_one_so_that_the_failure_has_a_name(stub, tmp_path):
@@ -162,6 +187,15 @@ def test_words_in_place_of_a_file(stub, tmp_path, capsys):
     assert all(each["what"]["num_envs"] == PRESETS["fast"].num_envs for each in told)
 
 
+def test_words_and_python_mean_the_same_where_nothing_is_said():
+    assert trials_typed(["seed=0"], "") == [Trial(Spriteworld())]
+
+
+def test_words_give_several_budgets_or_one():
+    trials = trials_typed(["budgets=500+2000,10", "world=room"], "")
+    assert [trial.evaluation.budgets for trial in trials] == [(500, 2000), (10,)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -171,6 +205,7 @@ def test_words_in_place_of_a_file(stub, tmp_path, capsys):
         ("[fixed]\nseed = 1\n[grid]\nseed = [1]", "seed is fixed, and in the grid"),
         ("[grid]\nseed = [1, 1]", "a trial is there twice"),
         ("[fixed]\nseed = -1", "a seed lies between 0 and"),
+        ("[fixed]\nseed = 4_294_966_296", "a seed lies between 0 and 2147483647"),
         ("[fixed]\nwidth = 0", "width must be at least 1"),
         ("[fixed]\ngamma = nan", "gamma must be a number"),
         ("[fixed]\nepisodes = 0", "episodes must be at least 1"),
@@ -209,6 +244,8 @@ def test_a_file_that_is_no_sweep_is_refused_in_one_line_before_anything_is_made(
         (["--grid", "seed"], "--grid takes key=v1,v2"),
         (["--grid", "seed=0", "seed=1"], "--grid has seed twice"),
         (["--grid", "seed=0:999999999"], "is no range"),
+        (["--grid", "seed=0:" + 5000 * "9"], "is no range"),
+        (["--grid", "budgets=0+5"], "a budget is at least 1 labelled step"),
         (["--grid", "seed=0:9999", "width=8,9"], "a sweep has at most 10,000 trials"),
         (["--grid", "seed=0", "--in-step", "0"], "--in-step must be at least 1"),
         (["--grid", "seed=0", "--gpus", "1"], "give --engine ray too"),
@@ -231,6 +268,9 @@ def test_python_is_refused_the_same(tmp_path):
     for wrong in ({"seed": -1}, {"method": "sarsa"}, {"settings": QUICK}):
         with pytest.raises(OutOfBounds):
             Trial(WORLD, **wrong)
+    for engine in (Local, Ray):
+        with pytest.raises(OutOfBounds, match="in_step must be at least 1, but is -1"):
+            engine(in_step=-1)
     with pytest.raises(OutOfBounds, match="1 to 10,000 trials"):
         sweep([], tmp_path)
     with pytest.raises(OutOfBounds, match="there is no engine 'slurm'"):
@@ -280,12 +320,106 @@ def test_without_ray_it_is_said_how_to_get_it(stub, tmp_path, monkeypatch):
     assert not any(tmp_path.iterdir())
 
 
+def test_a_cluster_that_is_there_but_cannot_be_worked_on_is_told_as_what_it_is(monkeypatch):
+    def refuse(**options):
+        raise RuntimeError("another version")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=refuse))
+    with pytest.raises(NoCluster, match="cannot work on the Ray cluster at auto: RuntimeError: another version"):
+        sweep([Trial(Room())], "nowhere", Ray())
+
+
+class Cluster:
+    """What a sweep asks of Ray; each task has its answer at once."""
+
+    def __init__(self, answer):
+        self.answer, self.cancelled = answer, []
+        lost = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OutOfMemoryError")
+        errors = ("RayError", "RayTaskError", *lost)
+        self.exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in errors})
+        self.cloudpickle = pickle
+
+    def remote(self, **wanted):
+        return lambda task: SimpleNamespace(remote=lambda work, *about: work)
+
+    def wait(self, references, timeout):
+        return references[:1], references[1:]
+
+    def get(self, reference):
+        return self.answer(reference)
+
+    def cancel(self, reference, force):
+        self.cancelled.append(reference)
+
+
+def _on(cluster, works, folder):
+    events, place = [], folder / "place"
+    place.mkdir(parents=True)
+    _Errands(Ray(), cluster, place, folder, events.append).run(works)
+    return events
+
+
+@pytest.mark.parametrize("answered", [("../kept",), (), ("another",)])
+def test_a_worker_answers_for_the_trials_it_was_given(answered, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (work,) = groups([Trial(Room(), TINY)], 1)
+    archive = pack(tmp_path / "kept")
+    cluster = Cluster(lambda reference: [(Filled(name), archive) for name in answered])
+    events = _on(cluster, [work], tmp_path / "out")
+    assert events[-1] == {"event": "failed", "trial": work.names[0], "reason": "its worker answered for other trials"}
+    assert {path.name for path in tmp_path.iterdir()} == {"kept", "out"}
+    assert (tmp_path / "out" / work.names[0] / FAILURE).exists()
+
+
+def test_tasks_do_not_outlive_a_sweep_that_is_stopped(tmp_path):
+    def stop(reference):
+        raise KeyboardInterrupt
+
+    works = groups([Trial(Room(), TINY, seed) for seed in range(3)], 1)
+    cluster = Cluster(stop)
+    with pytest.raises(KeyboardInterrupt):
+        _on(cluster, works, tmp_path)
+    assert [pickle.loads(reference) for reference in cluster.cancelled] == works[1:]
+
+
 def test_a_sweep_killed_three_times_at_random_moments_ends_as_if_nothing_had_happened():
     environment = os.environ | {"PYTHONPATH": str(Path(cumulant.__file__).parent.parent)}
     command = [sys.executable, str(ROOT / "tools" / "attack_sweeps.py"), "--kills", "3", "--trials", "2"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["killed"] == 3
+
+
+@dataclass(frozen=True)
+class Told(Part):
+    """A part that takes no time."""
+
+    ill: bool = False
+
+    def settings(self):
+        return None
+
+    def shrunk(self):
+        return self
+
+    def run(self, name, scale, folder):
+        if self.ill:
+            raise ValueError("it is ill")
+        return Ran([], {})
+
+
+def test_nobody_fills_a_part_that_an_engine_is_filling_and_a_failure_goes_when_it_is_filled(tmp_path):
+    def silent(words):
+        pass
+
+    folder = run_folder("mine", tmp_path)
+    with locked(folder), pytest.raises(Locked, match="mine is being written by another run"):
+        run_parts({"mine": Told()}, FULL, tmp_path, Local(), silent)
+    assert run_parts({"mine": Told(ill=True)}, FULL, tmp_path, Local(), silent) == {"mine": "ValueError: it is ill"}
+    assert {path.name for path in folder.iterdir()} == {FAILURE}
+    run_part("mine", Told(), FULL, tmp_path, silent)
+    assert {path.name for path in folder.iterdir()} == {"config.json", "metrics.jsonl"}
+    assert run_parts({"mine": Told(ill=True)}, FULL, tmp_path, Local(), silent) == {}  # it is recorded already
 
 
 class Stub:

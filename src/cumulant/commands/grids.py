@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FILE_BYTES = 2**20
 _TABLES = ("fixed", "grid")
 _OF_WORLD = "world."
+_LONGEST = 40  # Python itself refuses to read numbers of thousands of digits
 Choice = dict[str, Any]  # what one trial is given, by key
 
 
@@ -55,14 +56,16 @@ def trials_typed(words: Sequence[str], own: str) -> "list[Trial]":
 
 
 def _typed(key: str, value: str) -> list[Any]:
-    """A value as it was typed, a:b for the whole numbers from a to before b."""
+    """A value as it was typed: a:b for the whole numbers from a to before b, a+b for one list of both."""
     first, colon, last = value.partition(":")
     if colon and first.isdecimal() and last.isdecimal():
         from cumulant.experiments.sweeps import MAX_TRIALS
 
-        if not 0 < int(last) - int(first) <= MAX_TRIALS:
-            raise BadInput(f"--grid {key}: {value} is no range of 1 to {MAX_TRIALS:,} numbers")
+        if len(value) > _LONGEST or not 0 < int(last) - int(first) <= MAX_TRIALS:
+            raise BadInput(f"--grid {key}: {value[:_LONGEST]} is no range of 1 to {MAX_TRIALS:,} numbers")
         return list(range(int(first), int(last)))
+    if "+" in value and all(each.isdecimal() and len(each) <= _LONGEST for each in value.split("+")):
+        return [[int(each) for each in value.split("+")]]
     try:
         return [ast.literal_eval(value.capitalize() if value in ("true", "false") else value)]
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -121,6 +124,8 @@ def _trial(given: Choice, own: str, worlds: "dict[str, World]") -> "Trial":
     known = [field.name for field in fields(method.settings)]
     settings = {key: _value(left.pop(key)) for key in known if key in left}
     judged = {field.name: _value(left.pop(field.name)) for field in fields(Evaluation) if field.name in left}
+    if type(judged.get("budgets")) is int:  # one alone
+        judged["budgets"] = (judged["budgets"],)
     if left:
         own_keys = ["world", "world.FIELD", "method", "preset", "seed", *(field.name for field in fields(Evaluation))]
         raise BadInput(f"a trial has no {next(iter(left))!r}: there are {', '.join([*own_keys, *known])}")

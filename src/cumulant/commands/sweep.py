@@ -25,7 +25,7 @@ class Sweep:
     """
 
     file: Positional[Path | None] = None  # A TOML file with the tables [fixed] and [grid].
-    grid: tuple[str, ...] = ()  # In its place, key=v1,v2 ...; seed=0:8 is 0 to 7.
+    grid: tuple[str, ...] = ()  # In its place, key=v1,v2 ...; seed=0:8 is 0 to 7, budgets=500+2000 both.
     out: Path = Path("my-sweep")  # Folder for the trials' folders.
     world: str = ""  # Of trials that name none; the only way to a world of your own, package.module:World.
     engine: Literal["local", "ray"] = "local"  # This process, over all its devices; or a Ray cluster (extra `ray`).
@@ -45,7 +45,7 @@ class Sweep:
 
         trials = self._trials()
         engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries, self.in_step)
-        check(trials, here=self.engine == "local")
+        check(trials, here=self.engine == "local")  # `sweep` does too, but only when there are a cluster and a folder
         try:
             with engine.ready():
                 usable_folder(self.out)

@@ -1,5 +1,6 @@
 """Work on a cluster, by Ray's tasks alone: one for each group. Folders come back as bytes, so no disk is shared."""
 
+import contextlib
 import logging
 import os
 import socket
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cumulant.bounds import OutOfBounds, check_settings
 from cumulant.experiments.archives import Archive, pack, unpack
-from cumulant.experiments.engines import ON_A_GPU, Filled, Report, Work, deliver, failed, in_words, making
+from cumulant.experiments.engines import IN_STEP, ON_A_GPU, Filled, Report, Work, deliver, failed, in_words, making
 from cumulant.storage import Unreadable
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Ray:
 
     def __post_init__(self) -> None:
         """Refuse what no cluster could give."""
-        check_settings(self, cpus=(0, 1_024), gpus=(0, 64), retries=(0, 100))
+        check_settings(self, cpus=(0, 1_024), gpus=(0, 64), retries=(0, 100), in_step=IN_STEP)
         if self.gpus > 1 and self.gpus % 1:
             raise OutOfBounds(f"gpus must be a part of one or a whole number, but is {self.gpus}")
 
@@ -89,7 +90,7 @@ class _Connection:
         try:
             ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            if self._address == "auto":
+            if self._address == "auto" and isinstance(error, ConnectionError):
                 start = "start one with: ray start --head"
                 raise NoCluster(f"no Ray cluster runs on this machine: {start}, or give --address") from None
             raise NoCluster(f"cannot work on the Ray cluster at {self._address}: {in_words(error)}") from None
@@ -124,14 +125,19 @@ class _Errands:
         self._waiting: dict[ray.ObjectRef, tuple[Work, int]] = {}  # with how often it was tried before
 
     def run(self, works: Sequence[Work]) -> None:
-        for work in works:
-            for name in work.names:
-                self._report({"event": "submitted", "trial": name})
-            self._send(work, 0)
-        while self._waiting:
-            done, _ = self._ray.wait(list(self._waiting), timeout=_LOOKS_EVERY)
-            for reference in done:
-                self._take(reference, *self._waiting.pop(reference))
+        try:
+            for work in works:
+                for name in work.names:
+                    self._report({"event": "submitted", "trial": name})
+                self._send(work, 0)
+            while self._waiting:
+                done, _ = self._ray.wait(list(self._waiting), timeout=_LOOKS_EVERY)
+                for reference in done:
+                    self._take(reference, *self._waiting.pop(reference))
+        finally:  # whoever connected before may stay so, and its tasks would go on
+            for reference in self._waiting:
+                with contextlib.suppress(self._ray.exceptions.RayError):  # of a cluster that is lost
+                    self._ray.cancel(reference, force=True)
 
     def _send(self, work: Work, tries: int) -> None:
         import cumulant
@@ -153,6 +159,8 @@ class _Errands:
             return self._fail(work, in_words(error.cause if isinstance(error.cause, Exception) else error))
         except lost.RayError as error:
             raise NoCluster(f"the Ray cluster is lost: {in_words(error)}") from None
+        if [filled.name for filled, _ in packed] != list(work.names):  # which are paths here
+            return self._fail(work, "its worker answered for other trials")
         for filled, archive in packed:
             try:
                 unpack(archive, self._place / filled.name)

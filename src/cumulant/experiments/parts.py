@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ import jax
 from jaxtyping import PyTree
 
 import cumulant
-from cumulant.experiments.engines import Engine, Filled, failed
+from cumulant.experiments.engines import FAILURE, Engine, Filled, failed
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
 from cumulant.features.coordinates import inputs_of, true_features
@@ -144,7 +145,7 @@ def run_part(name: str, part: Part, scale: Scale, out: Path, say: Callable[[str]
 def run_parts(
     parts: Mapping[str, Part], scale: Scale, out: Path, engine: Engine, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """Have an engine fill the parts' folders; those that failed, and why. Nobody else may be filling any of them."""
+    """Have an engine fill the parts' folders; those that failed, and why. Locked if somebody else is filling one."""
     folder, failures = run_folder("", out), dict[str, str]()
 
     def hear(event: dict[str, Any]) -> None:
@@ -152,8 +153,11 @@ def run_parts(
         if event["event"] == "failed":
             failures[event["trial"]] = event["reason"]
 
-    with locked(folder):
-        engine.run([PartWork(name, part, scale) for name, part in parts.items()], folder, hear)
+    with ExitStack() as locks:
+        for each in (folder, *(run_folder(name, out) for name in parts)):  # each part's too: `run_part` has no other
+            locks.enter_context(locked(each))
+        left = {name: part for name, part in parts.items() if not is_recorded(name, part, scale, out)}
+        engine.run([PartWork(name, part, scale) for name, part in left.items()], folder, hear)
     return failures
 
 
@@ -189,10 +193,23 @@ def _fill(name: str, part: Part, scale: Scale, folder: Path, say: Callable[[str]
     say(f"{name} ...")
     ran = _sized(part, scale).run(name, part.scaled(scale), folder)
     seconds = ran.seconds | {"total_s": time.perf_counter() - begun}
-    settings = {key: asdict(value) if is_dataclass(value) else value for key, value in _settings(part, scale).items()}
-    about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
-    write_run(folder, {"part": name, "settings": settings, "seconds": seconds} | about, ran.rows, ran.measures)
+    (folder / FAILURE).unlink(missing_ok=True)  # of an engine's earlier try
+    write_run(folder, {"part": name, "seconds": seconds} | described(_settings(part, scale)), ran.rows, ran.measures)
     say(f"{name}: {seconds['total_s']:.0f} s")
+
+
+def described(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json says of settings, and of what a run was made with here.
+
+    >>> described({"seed": 3})["settings"]
+    {'seed': 3}
+    """
+    plain = {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in settings.items()
+    }
+    about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
+    return {"settings": plain} | about
 
 
 def _sized(part: Part, scale: Scale) -> Part:

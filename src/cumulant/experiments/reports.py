@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     overall: dict[str, Point]  # by line, over all tasks
     few_shot: Curve | None  # over all tasks, against labelled steps
     learning: dict[str, Curve]  # loss, and success on held-out goals, against environment steps
-    seconds: float  # of a run's training, in the mean
+    seconds: float  # of training, in the mean: of the program that a trial was in, which may have trained up to 16
 
 
 class Best(NamedTuple):
@@ -77,9 +77,10 @@ def summarise_sweep(folder: Path) -> SweepReport:
 def _is_trial(run: Run) -> bool:
     """Whether it is all there, and its numbers are some."""
     kinds = {"method": str, "world": dict, "what": dict, "seed": int, "evaluation": dict}
+    own = all(row.seed == run.settings.get("seed") for row in run.rows)
     rates = all(0 <= row.success <= 1 and 0 < row.episodes < _MOST for row in run.rows)
     seconds = all(math.isfinite(each) for each in run.seconds.values())
-    return rates and seconds and all(isinstance(run.settings.get(name), kind) for name, kind in kinds.items())
+    return own and rates and seconds and all(isinstance(run.settings.get(name), kind) for name, kind in kinds.items())
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -113,6 +114,9 @@ def _varied(settings: Sequence[dict[str, Any]]) -> list[str]:
 def _setting(told: dict[str, Any], varied: Sequence[str], group: Sequence[tuple[Run, Path]]) -> Setting:
     flat = _flat(told)
     words = [f"{name.removeprefix('what.')} {_short(flat[name])}" for name in varied if name in flat]
+    judged = [{(row.line, row.steps, row.kind, row.task) for row in run.rows} for run, _ in group]
+    if other := next((path for (_, path), tasks in zip(group, judged, strict=True) if tasks != judged[0]), None):
+        raise Unreadable(f"{other} and {group[0][1]} differ in their seeds alone, but were judged by other tasks")
     rows = [row for run, _ in group for row in run.rows]
     ended = {line: last(rows, line) for line in lines_of(rows)}
     kinds = {line: dict.fromkeys(row.kind for row in mine) for line, mine in ended.items()}
@@ -144,9 +148,9 @@ def point_of(rows: Sequence[Row]) -> Point:
     >>> point_of([Row("zero-shot", "one", "lamp on", 0, 0, 1.0, 10)]).high
     1.0
     """
-    by_task: dict[str, dict[int, float]] = {}
+    by_task: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
-        by_task.setdefault(row.task, {})[row.seed] = row.success
+        by_task.setdefault((row.kind, row.task), {})[row.seed] = row.success
     success = np.array([list(seeds.values()) for seeds in by_task.values()]).T  # [seeds, tasks]
     if len(success) > 1:
         return Point(float(success.mean()), *stratified_interval(success))

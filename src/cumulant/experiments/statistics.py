@@ -10,6 +10,7 @@ from cumulant.experiments.run_folders import Row, Run
 from cumulant.goals.suites import CLASSES
 
 _RESAMPLES = 2000  # of the bootstrap
+_AT_ONCE = 2**22  # numbers that it draws: some 100 MiB, however many tasks there are
 _LEVEL = 0.95  # of its interval
 COVERAGE = "coverage"  # the class of the (m + 1)^k goals, which are no tasks of the paper's
 ZERO_SHOT = "-zero-shot"  # ends the name of a line that needs no labelled steps beside one that does
@@ -74,8 +75,11 @@ def _point(success: Float[np.ndarray, "seeds tasks"]) -> Point:
 def stratified_interval(success: Float[np.ndarray, "seeds tasks"]) -> tuple[float, float]:
     """The mean's bootstrap interval; seeds are drawn anew for each task, so that every task keeps its weight."""
     seeds, tasks = success.shape
-    drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLES, seeds, tasks))
-    means = np.take_along_axis(success[None], drawn, axis=1).mean(axis=(1, 2))
+    random, block, means = np.random.default_rng(0), max(1, _AT_ONCE // success.size), np.empty(_RESAMPLES)
+    for first in range(0, _RESAMPLES, block):
+        some = means[first : first + block]
+        drawn = random.integers(seeds, size=(len(some), seeds, tasks))
+        some[:] = np.take_along_axis(success[None], drawn, axis=1).mean(axis=(1, 2))
     low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return float(low), float(high)
 

@@ -6,16 +6,13 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import jax
-
-import cumulant
 from cumulant.bounds import OutOfBounds, check_settings
 from cumulant.experiments.engines import Engine, Filled, Local, Report, failed
-from cumulant.experiments.parts import TUNING_SEED, Ran
+from cumulant.experiments.parts import TUNING_SEED, Ran, described
 from cumulant.experiments.run_folders import is_finished, write_run
 from cumulant.experiments.statistics import by_class
 from cumulant.experiments.swept import METHODS
@@ -35,7 +32,7 @@ else:
     DataclassInstance = object  # type checkers alone know of it
 
 MAX_TRIALS = 10_000  # of a sweep
-_SEEDS = 2**32
+_SEEDS = 2**31  # not 2**32: to a seed something is added where labelled steps are collected
 _READABLE = 80  # characters of a folder's name, beside the checksum
 _UNREADABLE = re.compile(r"[^a-z0-9._-]+")
 
@@ -77,7 +74,7 @@ class Trial:
     """
 
     world: World
-    settings: DataclassInstance = PRESETS["fast"]
+    settings: DataclassInstance = PRESETS["cpu"]
     seed: int = 0
     evaluation: Evaluation = BY_DEFAULT
     method: str = "play"
@@ -140,10 +137,6 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _as_dict(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
 @dataclass(frozen=True)
 class Group:
     """Trials that differ in seed and evaluation alone: their runs are one program."""
@@ -173,21 +166,19 @@ class Group:
         except Unwritable:
             raise  # a full disk is no trial's fault
         except (Exception, SystemExit) as error:  # whatever a world of somebody's own does
-            left = self.trials[done:]
             if len(self.trials) == 1:
-                yield failed(left[0].name, error, place)
+                yield failed(folders[0].name, error, place)
                 return
-            for trial, folder in zip(left, folders[done:], strict=True):
-                shutil.rmtree(folder, ignore_errors=True)
-                yield from Group((trial,)).fill(place)
+        # Not in the handler: as long as the error lives, so does what filled the memory.
+        for trial, folder in zip(self.trials[done:], folders[done:], strict=True):
+            shutil.rmtree(folder, ignore_errors=True)
+            yield from Group((trial,)).fill(place)
 
     def _write(self, trial: Trial, folder: Path, ran: Ran, seconds: float) -> None:
         """All but the library: the config, and the success at every task."""
-        settings = {name: _as_dict(value) for name, value in trial.config.items()}
-        about = {"device": jax.devices()[0].device_kind, "version": cumulant.__version__, "jax": jax.__version__}
         times = {"seconds": ran.seconds | {"total_s": seconds}, "in_step": len(self.trials)}
-        told = {"trial": trial.name, "settings": settings, "success": by_class(ran.rows)}
-        write_run(folder, told | times | about, ran.rows, ran.measures)
+        told = {"trial": trial.name, "success": by_class(ran.rows)}
+        write_run(folder, told | described(trial.config) | times, ran.rows, ran.measures)
 
 
 class Swept(NamedTuple):
@@ -271,15 +262,17 @@ def check(trials: Sequence[Trial], here: bool) -> None:
 
 def groups(trials: Sequence[Trial], at_most: int) -> list[Group]:
     """Trials that can be one program together, at most so many in each group."""
-    alike: list[list[Trial]] = []
+    made: list[list[Trial]] = []
+    latest: dict[tuple[str, DataclassInstance], list[list[Trial]]] = {}  # in each world; a world need have no hash
     for trial in trials:
-        mine = next((group for group in alike if _alike(group[0], trial)), None)
-        if mine is None or len(mine) == at_most:
-            alike.insert(0, [trial])  # so that a group with room is found first
+        kin = latest.setdefault((trial.method, trial.settings), [])
+        at = next((i for i, group in enumerate(kin) if group[0].world == trial.world), None)
+        if at is not None and len(kin[at]) < at_most:
+            kin[at].append(trial)
+            continue
+        made.append([trial])
+        if at is None:
+            kin.append(made[-1])
         else:
-            mine.append(trial)
-    return [Group(tuple(group)) for group in reversed(alike)]
-
-
-def _alike(one: Trial, other: Trial) -> bool:
-    return (one.method, one.settings) == (other.method, other.settings) and one.world == other.world
+            kin[at] = made[-1]
+    return [Group(tuple(group)) for group in made]
