@@ -67,7 +67,7 @@ def test_on_a_cpu_the_command_says_what_to_expect(learnt_folder, capsys):
     command = RepresentCommand(Path())
     command._warn({"event": "pace", "seconds": 12.0})
     quicker = "--size 16 (now 64), --updates 500, --restarts 1, or a GPU"
-    assert capsys.readouterr().err == f"15,000 updates of 12 s: about 50 hours; quicker: {quicker}\n"
+    assert capsys.readouterr().err == f"15,000 updates of 12 s: about 2 days; quicker: {quicker}\n"
 
 
 def latents(*columns):

@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             command.run()
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go()
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -103,8 +103,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         with contextlib.suppress(OSError):  # nobody can be told
             print(f"cumulant: {said}", file=sys.stderr)
+        _let_go()
         return 2
     return 0
+
+
+def _let_go() -> None:
+    """Forget what a stream holds and cannot write, as on a full disk: Python would try again at its end, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _said_of(error: Exception) -> str | None:

@@ -45,7 +45,7 @@ _PANELS: Any = [  # the hardest first
     ["object_easy", "disjunction_easy", "agent_easy"],
 ]
 _WINE, _OLIVE, _INDIGO, _BROWN, _SAND = "#882255 #7a7a29 #332288 #8c510a #c8963c".split()  # of no method in Figure 4
-_PURPLE, _TEAL, _ROSE = "#aa4499 #44aa99 #cc6677".split()
+_MAROON, _SLATE, _MUSTARD, _PURPLE, _TEAL, _ROSE = "#661100 #225555 #999933 #aa4499 #44aa99 #cc6677".split()
 STYLES = {
     "ours": Style("ours (committed GPI)", GREEN, "D"),
     "gpi-trick": Style("GPI, disentangled, trick", BLUE, "o"),
@@ -55,10 +55,10 @@ STYLES = {
     "dqn": Style("DQN", RED, "P"),
     "diayn": Style("DIAYN, GPI", ORANGE, "X"),
     "diayn-best-skill": Style("DIAYN, best skill", ORANGE, "", "--"),
-    "her": Style("HER, goal-conditioned DQN", _WINE, "p"),
-    "fb": Style("forward-backward", _INDIGO, "h"),
-    "usfa": Style("USFA", _OLIVE, "<"),
-    "usfa-gpi": Style("USFA, GPI", _OLIVE, ">", "--"),
+    "her": Style("HER, goal-conditioned DQN", _MAROON, "p"),
+    "fb": Style("forward-backward", _SLATE, "h"),
+    "usfa": Style("USFA", _MUSTARD, "<"),
+    "usfa-gpi": Style("USFA, GPI", _MUSTARD, ">", "--"),
     "dusdi": Style("DUSDi, GPI", _PURPLE, "*"),
     "visr": Style("VISR", _TEAL, "d"),
     "metra": Style("METRA", _ROSE, "1"),
