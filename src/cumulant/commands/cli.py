@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _let_go() -> None:
-    """Forget what a stream holds and cannot write, as on a full disk: Python would try again at its end, and complain."""
+    """Forget what a stream holds and cannot write, as on a full disk: Python would try again at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
