@@ -14,14 +14,21 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.experiments.baselines.playing import Learning, Play, Step, descend, first_moment, rounds
+from cumulant.experiments.baselines.playing import (
+    Learning,
+    Play,
+    Step,
+    descend,
+    first_moment,
+    regressed_on_bins,
+    rounds,
+)
 from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import sample
-from cumulant.goals.bins import bin_index, phi
+from cumulant.goals.bins import phi
 from cumulant.goals.weights import weights
 from cumulant.transfer.gpi import plain_gpi
-from cumulant.transfer.reward_models import Labelled, least_squares
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 
@@ -90,8 +97,7 @@ class OverSkills(eqx.Module):
         self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
     ) -> Float[Array, "1 k m"]:
         """The paper's regression of the reward on φ."""
-        labelled = Labelled(bin_index(f, self.config.bins), reward * taken, taken)
-        return least_squares(labelled, self.config.bins).w[None]
+        return regressed_on_bins(f, reward, taken, self.config.bins)
 
 
 def player(config: Dusdi, learning: Learning, key: PRNGKeyArray) -> OverSkills:

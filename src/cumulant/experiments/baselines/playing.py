@@ -16,7 +16,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.freeplay.learning import FINAL_RATE
 from cumulant.freeplay.replay import Replay, add, empty, sample
+from cumulant.goals.bins import bin_index
 from cumulant.goals.tasks import met, reached
+from cumulant.transfer.reward_models import Labelled, least_squares
 from cumulant.worlds.protocol import Episodes, World, advance, begin
 
 _REPLAYED = 20_000  # states that a rival keeps, to see what words mean
@@ -190,3 +192,11 @@ def within(clause: Bool[Array, "k m"], states: Float[Array, "n k"], key: PRNGKey
     allowed = jax.random.categorical(key_bin, jnp.where(clause, 0.0, -jnp.inf), shape=states.shape)
     place = (allowed + jax.random.uniform(key_place, states.shape)) / m
     return jnp.where(jax.vmap(partial(met, clause[None]))(states)[:, 0], states, place)
+
+
+def regressed_on_bins(
+    f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"], bins: int
+) -> Float[Array, "1 k m"]:
+    """The paper's regression of a reward on φ, from the steps that were taken."""
+    labelled = Labelled(bin_index(f, bins), reward * taken, taken)
+    return least_squares(labelled, bins).w[None]

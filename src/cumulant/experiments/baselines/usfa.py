@@ -15,13 +15,21 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.experiments.baselines.her import clause_around
-from cumulant.experiments.baselines.playing import Learning, Play, Step, descend, first_moment, on_sphere, rounds
+from cumulant.experiments.baselines.playing import (
+    Learning,
+    Play,
+    Step,
+    descend,
+    first_moment,
+    on_sphere,
+    regressed_on_bins,
+    rounds,
+)
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import sample
-from cumulant.goals.bins import bin_index, phi
+from cumulant.goals.bins import phi
 from cumulant.goals.weights import weights
-from cumulant.transfer.reward_models import Labelled, least_squares
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 
@@ -102,8 +110,7 @@ class Universal(eqx.Module):
         self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
     ) -> Float[Array, "1 k m"]:
         """The paper's regression of the reward on φ."""
-        labelled = Labelled(bin_index(f, self.bins), reward * taken, taken)
-        return least_squares(labelled, self.bins).w[None]
+        return regressed_on_bins(f, reward, taken, self.bins)
 
 
 def player(config: Usfa, learning: Learning, key: PRNGKeyArray) -> Universal:
