@@ -250,7 +250,7 @@ def test_usfas_gpi_asks_the_policies_that_it_is_given():
     w = jnp.array([[[0.0, 1.0], [1.0, 0.0]]])
     others = usfa.random_weights(config, 2, 5, jax.random.key(1))
     for policies in (others[:0], others):
-        policy = usfa.Universal(psi, policies, 2)(Maze(), w)
+        policy = usfa.Universal(psi, policies, config)(Maze(), w)
         asked = jnp.concatenate([w.reshape(1, 4) / 2**0.5, policies])
         q = jnp.stack([w.ravel() @ psi(x, each) for each in asked])
         assert policy.act((), x, jax.random.key(2))[1] == q.max(axis=0).argmax()

@@ -1,10 +1,10 @@
 """The methods that a reader would ask about, each trained once without rewards and then judged on every task.
 
 A rival is a module of `baselines` with `start`, `train` and `player`. What its player understands, words or labelled
-steps, it is judged by.
+steps, it is judged by. One training may act in several ways: each is a line of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -61,6 +61,7 @@ class Settings:
 
     config: Play
     objects: int
+    ways: Mapping[str, Play]
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,18 @@ class Rival(Part):
 
     method: Method
     config: Play
+    ways: tuple[tuple[str, Play], ...] = ()  # to act, too, on what was learnt: how the line's name ends, and settings
     objects: int = 2
     search: bool = False  # for its settings: fewer episodes, on tasks that no other figure has
 
     def settings(self) -> Settings:
         """The method's, and how many objects there are; whether settings are searched for shows in the scale."""
-        return Settings(self.config, self.objects)
+        return Settings(self.config, self.objects, dict(self.ways))
 
     def shrunk(self) -> "Rival":
         """A small network that hardly learns."""
-        return replace(self, config=in_miniature(self.config))
+        ways = tuple((way, in_miniature(config)) for way, config in self.ways)
+        return replace(self, config=in_miniature(self.config), ways=ways)
 
     def scaled(self, scale: Scale) -> Scale:
         """Smaller for a search, and on other tasks."""
@@ -106,11 +109,12 @@ class Rival(Part):
         begun = [self.method.start(self.world, self.config, jax.random.key(seed)) for seed in scale.seeds]
         runs = InStep(advance, [None] * len(begun), begun)
         runs.advance(self.config.updates)
-        rows: list[Row] = []
+        rows, line = list[Row](), name.removesuffix(f"-{self.objects}-objects")
+        lines = {line: self.config} | {f"{line}-{way}": config for way, config in self.ways}
         for i, seed in enumerate(scale.seeds):
-            player = self.method.player(self.config, runs.run(i), jax.random.fold_in(jax.random.key(seed), 1))
-            line = name.removesuffix(f"-{self.objects}-objects")
-            rows += _judged(line, self.world, scale, player, seed)
+            for line, config in lines.items():
+                player = self.method.player(config, runs.run(i), jax.random.fold_in(jax.random.key(seed), 1))
+                rows += _judged(line, self.world, scale, player, seed)
         return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
 
 
@@ -202,20 +206,22 @@ RIVALS: dict[str, Part] = {
     "gpi-trick-goals": OverGoals(PRESETS["paper"], best=False),
     "her": Rival(her, _HER),
     "fb": Rival(fb, _FB),
-    "usfa": Rival(usfa, USFA),
-    "usfa-gpi": Rival(usfa, replace(USFA, policies=64)),
+    "usfa": Rival(usfa, USFA, (("gpi", replace(USFA, policies=64)),)),
     "dusdi": Rival(dusdi, DUSDI),
     "visr": Rival(visr, VISR),
     "metra": Rival(metra, METRA),
 }
-_MORE = for_features(PRESETS["fast"], 10)  # our preset with 4 objects: rivals get as much play, and as large batches
+_MORE = for_features(PRESETS["fast"], 10)  # our preset with 4 objects: rivals get as much play, of twice the copies
+_LONGER = {"env_steps": _MORE.env_steps, "num_envs": 2 * HER.num_envs}
 LARGER_RIVALS: dict[str, Part] = {
     "bounds-4-objects": Bounds(4),
     "ours-4-objects": OverGoals(_MORE, objects=4),
-    "her-4-objects": Rival(her, replace(_HER, env_steps=_MORE.env_steps, batch=_MORE.batch), objects=4),
-    "fb-4-objects": Rival(fb, replace(_FB, env_steps=_MORE.env_steps, batch=_MORE.batch), objects=4),
+    "her-4-objects": Rival(her, replace(_HER, **_LONGER), objects=4),
+    "fb-4-objects": Rival(fb, replace(_FB, **_LONGER), objects=4),
 }
-_SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
+_BRIEFLY = 4  # a quarter of the play tells settings apart, but not METRA's: until then it moves nothing but the agent
+# Of each method the settings that were tried, and other ways to act on the first.
+_SEARCHES: dict[str, tuple[Method, dict[str, Play], dict[str, Play]]] = {
     "her": (
         her,
         {
@@ -228,8 +234,8 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "width-1024": replace(HER, width=1024),
             "large": replace(HER, width=1024, goals=8, fewer=1.0),
             "lr-3e-4": replace(HER, learning_rate=3e-4),
-            "epsilon-0.05": replace(HER, epsilon=0.05),
         },
+        {"epsilon-0.05": replace(HER, epsilon=0.05)},
     ),
     "fb": (
         fb,
@@ -244,6 +250,7 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "lr-1e-4": replace(FB, learning_rate=1e-4),
             "width-1024": replace(FB, width=1024),
         },
+        {"epsilon-0.05": replace(FB, epsilon=0.05)},
     ),
     "usfa": (
         usfa,
@@ -252,8 +259,13 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "8-drawn": replace(USFA, drawn=8),
             "lr-3e-3": replace(USFA, learning_rate=3e-3),
             "clauses-alone": replace(USFA, clauses=1.0),
+            "8-drawn-lr-3e-3": replace(USFA, drawn=8, learning_rate=3e-3),
+            "all-three": replace(USFA, drawn=8, learning_rate=3e-3, clauses=1.0),
+        },
+        {
             "gpi-16": replace(USFA, policies=16),
             "gpi-64": replace(USFA, policies=64),
+            "epsilon-0.05": replace(USFA, epsilon=0.05),
         },
     ),
     "dusdi": (
@@ -261,10 +273,10 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
         {
             "base": DUSDI,
             "3-skills": replace(DUSDI, skills=3),
-            "256-policies": replace(DUSDI, policies=256),
             "cooler": replace(DUSDI, temperature=0.03),
             "9-bins": replace(DUSDI, bins=9),
         },
+        {"256-policies": replace(DUSDI, policies=256), "epsilon-0.05": replace(DUSDI, epsilon=0.05)},
     ),
     "visr": (
         visr,
@@ -272,9 +284,9 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "base": VISR,
             "d-10": replace(VISR, dimensions=10),
             "d-20": replace(VISR, dimensions=20),
-            "no-gpi": replace(VISR, policies=0),
             "longer-replay": replace(VISR, replay=1_000_000),
         },
+        {"no-gpi": replace(VISR, policies=0), "epsilon-0.05": replace(VISR, epsilon=0.05)},
     ),
     "metra": (
         metra,
@@ -285,10 +297,16 @@ _SEARCHES: dict[str, tuple[Method, dict[str, Play]]] = {
             "lr-3e-4": replace(METRA, learning_rate=3e-4),
             "longer-replay": replace(METRA, replay=1_000_000),
         },
+        {"epsilon-0.05": replace(METRA, epsilon=0.05)},
     ),
 }
 RIVALS_SEARCH: dict[str, Part] = {
-    f"{method}-search-{name}": Rival(module, settings, search=True)
-    for method, (module, searched) in _SEARCHES.items()
+    f"{method}-search-{name}": Rival(
+        module,
+        settings if module is metra else replace(settings, env_steps=settings.env_steps // _BRIEFLY),
+        tuple(ways.items()) if name == "base" else (),
+        search=True,
+    )
+    for method, (module, searched, ways) in _SEARCHES.items()
     for name, settings in searched.items()
 }

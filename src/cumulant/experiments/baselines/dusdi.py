@@ -21,6 +21,7 @@ from cumulant.experiments.baselines.playing import (
     descend,
     first_moment,
     regressed_on_bins,
+    restless,
     rounds,
 )
 from cumulant.features.coordinates import Inputs, true_features
@@ -83,7 +84,7 @@ class OverSkills(eqx.Module):
 
     def __call__(self, world: World, guide: Float[Array, "c k m"]) -> Policy:
         """The paper's GPI, each skill a policy."""
-        return plain_gpi(self.psi, true_features, guide)
+        return restless(world, plain_gpi(self.psi, true_features, guide), self.config.epsilon)
 
     def psi(self, x: Float[Array, " k"]) -> Float[Array, "n 1 k m a"]:
         """All skills' successor features, laid out as those of policies with one bin."""

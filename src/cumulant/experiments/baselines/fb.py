@@ -22,6 +22,7 @@ from cumulant.experiments.baselines.playing import (
     first_moment,
     on_sphere,
     replayed,
+    restless,
     rounds,
     within,
 )
@@ -77,6 +78,7 @@ class Forward(eqx.Module):
 
     networks: Networks
     seen: Float[Array, "n k"]  # replayed states
+    config: Fb = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, " d"]) -> Policy:
         """The greedy policy; it remembers nothing."""
@@ -84,7 +86,7 @@ class Forward(eqx.Module):
         def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
             return memory, self.networks.values(obs, guide).argmax()
 
-        return Policy(lambda obs: (), act)
+        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
         """The z of states that meet the task, each clause as heavy as it is large."""
@@ -102,7 +104,7 @@ class Forward(eqx.Module):
 
 def player(config: Fb, learning: Learning, key: PRNGKeyArray) -> Forward:
     """What a run has learnt."""
-    return Forward(learning.networks, replayed(learning, key))
+    return Forward(learning.networks, replayed(learning, key), config)
 
 
 def z_of(direction: Float[Array, "*n d"]) -> Float[Array, "*n d"]:

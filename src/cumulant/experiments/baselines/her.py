@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.experiments.baselines.playing import Play, begun, descended, explored
+from cumulant.experiments.baselines.playing import Play, begun, descended, explored, restless
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
@@ -37,7 +37,6 @@ class Her(Play):
     horizon: int = 50  # Steps, at most, after which a state counts as reached later.
     gaps: bool = True  # Show how far each feature is from where the goal wants it, beside both.
     fewer: float = 2.0  # Power by which clauses tend to be about few features; with 1, each number is as likely.
-    epsilon: float = 0.0  # Random actions when evaluated.
 
     @property
     def updates(self) -> int:
@@ -92,12 +91,9 @@ class Pursuit(eqx.Module):
 
         def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
             q = jax.vmap(lambda clause: values(self.network, obs, clause))(guide)
-            best = jnp.where(possible, q, -jnp.inf).max(axis=0).argmax()
-            key_explore, key_action = jax.random.split(key)
-            explore = jax.random.uniform(key_explore) < self.config.epsilon
-            return memory, jnp.where(explore, jax.random.randint(key_action, (), 0, q.shape[1]), best)
+            return memory, jnp.where(possible, q, -jnp.inf).max(axis=0).argmax()
 
-        return Policy(lambda obs: (), act)
+        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Bool[Array, "c k m"]:
         """The table says it all."""

@@ -23,6 +23,7 @@ from cumulant.experiments.baselines.playing import (
     first_moment,
     on_sphere,
     replayed,
+    restless,
     rounds,
     within,
 )
@@ -73,6 +74,7 @@ class Towards(eqx.Module):
 
     networks: Networks
     seen: Float[Array, "n k"]  # replayed states
+    config: Metra = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Places) -> Policy:
         """The skill that points from wherever it is to the nearest place; it remembers nothing."""
@@ -82,7 +84,7 @@ class Towards(eqx.Module):
             nearest = jnp.where(guide.good, jnp.linalg.norm(way, axis=1), jnp.inf).argmin()
             return memory, self.networks.values(obs, on_sphere(way[nearest])).argmax()
 
-        return Policy(lambda obs: (), act)
+        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Places:
         """Those of states within each clause."""
@@ -101,7 +103,7 @@ class Towards(eqx.Module):
 
 def player(config: Metra, learning: Learning, key: PRNGKeyArray) -> Towards:
     """What a run has learnt."""
-    return Towards(learning.networks, replayed(learning, key))
+    return Towards(learning.networks, replayed(learning, key), config)
 
 
 def start(world: World, config: Metra, key: PRNGKeyArray) -> Learning:

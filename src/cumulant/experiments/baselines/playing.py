@@ -19,6 +19,7 @@ from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.goals.bins import bin_index
 from cumulant.goals.tasks import met, reached
 from cumulant.transfer.reward_models import Labelled, least_squares
+from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import Episodes, World, advance, begin
 
 _REPLAYED = 20_000  # states that a rival keeps, to see what words mean
@@ -41,6 +42,7 @@ class Play:
     epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
     epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
     switch_every: int = 25  # Mean steps until a copy follows another guide; 0: at each episode's start.
+    epsilon: float = 0.0  # Random actions when evaluated.
 
     @property
     def updates(self) -> int:
@@ -124,6 +126,18 @@ def rounds(
         return learn(collect(learning._replace(key=key), key_play), key_learn)
 
     return jax.lax.fori_loop(learning.update, until, step, learning)
+
+
+def restless(world: World, policy: Policy, epsilon: float) -> Policy:
+    """The policy but for a part ε of its actions at random: who goes to and fro between two states gets away."""
+
+    def act(memory: PyTree, obs: PyTree, key: PRNGKeyArray) -> tuple[PyTree, Int[Array, ""]]:
+        key_policy, key_explore, key_action = jax.random.split(key, 3)
+        memory, action = policy.act(memory, obs, key_policy)
+        explore = jax.random.uniform(key_explore) < epsilon
+        return memory, jnp.where(explore, jax.random.randint(key_action, (), 0, world.num_actions), action)
+
+    return Policy(policy.begin, act)
 
 
 def explored(world: World, config: Play, chosen: Int[Array, " n"], key: PRNGKeyArray) -> Int[Array, " n"]:

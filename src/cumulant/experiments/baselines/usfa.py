@@ -23,6 +23,7 @@ from cumulant.experiments.baselines.playing import (
     first_moment,
     on_sphere,
     regressed_on_bins,
+    restless,
     rounds,
 )
 from cumulant.features.coordinates import Inputs
@@ -90,7 +91,7 @@ class Universal(eqx.Module):
 
     psi: Successor
     others: Float[Array, "n c"]  # weights whose policies GPI asks, too
-    bins: int = eqx.field(static=True)
+    config: Usfa = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, "clauses k m"]) -> Policy:
         """The policy; it remembers nothing."""
@@ -100,23 +101,23 @@ class Universal(eqx.Module):
             q = jax.vmap(partial(best_of, self.psi, self.others, obs))(flat)
             return memory, q.max(axis=0).argmax()
 
-        return Policy(lambda obs: (), act)
+        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, "c k m"]:
         """A clause's weights, as for our own GPI."""
-        return weights(table, self.bins)
+        return weights(table, self.config.bins)
 
     def from_labels(
         self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
     ) -> Float[Array, "1 k m"]:
         """The paper's regression of the reward on φ."""
-        return regressed_on_bins(f, reward, taken, self.bins)
+        return regressed_on_bins(f, reward, taken, self.config.bins)
 
 
 def player(config: Usfa, learning: Learning, key: PRNGKeyArray) -> Universal:
     """What a run has learnt."""
     k = learning.replay.rings.x.shape[-1]
-    return Universal(learning.networks, random_weights(config, k, config.policies, key), config.bins)
+    return Universal(learning.networks, random_weights(config, k, config.policies, key), config)
 
 
 def random_weights(config: Usfa, k: int, number: int, key: PRNGKeyArray) -> Float[Array, "n c"]:

@@ -23,6 +23,7 @@ from cumulant.experiments.baselines.playing import (
     labelled,
     on_sphere,
     replayed,
+    restless,
     rounds,
 )
 from cumulant.experiments.baselines.usfa import Successor, best_of
@@ -62,6 +63,7 @@ class Regressed(eqx.Module):
     networks: Networks
     others: Float[Array, "n d"]  # weights whose policies GPI asks, too
     seen: Float[Array, "n k"]  # replayed states
+    config: Visr = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, " d"]) -> Policy:
         """GPI; it remembers nothing."""
@@ -69,7 +71,7 @@ class Regressed(eqx.Module):
         def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
             return memory, best_of(self.networks.psi, self.others, obs, guide).argmax()
 
-        return Policy(lambda obs: (), act)
+        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
         """The w of the reward that replayed states would have."""
@@ -96,7 +98,7 @@ def player(config: Visr, learning: Learning, key: PRNGKeyArray) -> Regressed:
     """What a run has learnt."""
     key_others, key_seen = jax.random.split(key)
     others = on_sphere(jax.random.normal(key_others, (config.policies, config.dimensions)))
-    return Regressed(learning.networks, others, replayed(learning, key_seen))
+    return Regressed(learning.networks, others, replayed(learning, key_seen), config)
 
 
 def start(world: World, config: Visr, key: PRNGKeyArray) -> Learning:
