@@ -185,7 +185,7 @@ def test_a_rival_is_judged_by_what_it_understands(tmp_path):
     goals = [row for row in ran.rows if row.kind == "coverage"]
     assert {row.line for row in goals} == {"idle"}
     assert sum(row.episodes for row in goals if row.seed == 0) == 2 * SMOKE.goals
-    assert ran.seconds.keys() == {"compile_s", "train_s"}
+    assert ran.seconds.keys() == {"compile_s", "train_s", "evaluate_s"}
     assert part.costs() == (2_560, 10, 3)
     # A start in the goal is a success even for one who does nothing.
     easy = np.mean([row.success for row in ran.rows if row.line == "idle-zero-shot" and row.kind == "agent_easy"])

@@ -4,6 +4,7 @@ A rival is a module of `baselines` with `start`, `train` and `player`. What its 
 steps, it is judged by. One training may act in several ways: each is a line of its own.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,16 +107,17 @@ class Rival(Part):
         def advance(_: None, learning: Any, until: Array) -> tuple[Any, None]:
             return self.method.train(self.world, self.config, learning, until), None
 
-        begun = [self.method.start(self.world, self.config, jax.random.key(seed)) for seed in scale.seeds]
-        runs = InStep(advance, [None] * len(begun), begun)
+        started = [self.method.start(self.world, self.config, jax.random.key(seed)) for seed in scale.seeds]
+        runs = InStep(advance, [None] * len(started), started)
         runs.advance(self.config.updates)
-        rows, line = list[Row](), name.removesuffix(f"-{self.objects}-objects")
+        begun, rows, line = time.perf_counter(), list[Row](), name.removesuffix(f"-{self.objects}-objects")
         lines = {line: self.config} | {f"{line}-{way}": config for way, config in self.ways}
         for i, seed in enumerate(scale.seeds):
             for line, config in lines.items():
                 player = self.method.player(config, runs.run(i), jax.random.fold_in(jax.random.key(seed), 1))
                 rows += _judged(line, self.world, scale, player, seed)
-        return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
+        judging = time.perf_counter() - begun
+        return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds, "evaluate_s": judging})
 
 
 def _judged(line: str, world: Spriteworld, scale: Scale, player: Any, seed: int) -> Iterator[Row]:
@@ -156,12 +158,12 @@ class OverGoals(Part):
         """All seeds as one program, then each seed's success."""
         features = [true_features] * len(scale.seeds)
         libraries, seconds = pretrain_in_step(self.world, self.free_play, scale.seeds, features)
-        rows: list[Row] = []
+        begun, rows = time.perf_counter(), list[Row]()
         for seed, library in zip(scale.seeds, libraries, strict=True):
             gpi, line = library.gpi(self.best), "ours" if self.best else "gpi-trick"
             rows += zero_shot(f"{line}{ZERO_SHOT}", self.world, scale, gpi, library.weights_of, seed)
             rows += over_goals(line, self.world, scale, gpi, jax.vmap(library.weights_of), seed)
-        return Ran(rows, seconds)
+        return Ran(rows, seconds | {"evaluate_s": time.perf_counter() - begun})
 
 
 @dataclass(frozen=True)
@@ -198,21 +200,24 @@ def _world_of(objects: int) -> Spriteworld:
 
 HER, FB, USFA = her.Her(), fb.Fb(), usfa.Usfa()
 DUSDI, VISR, METRA = dusdi.Dusdi(), visr.Visr(), metra.Metra()
-# What the searches found; what they began with stays the base of both.
-_HER, _FB = replace(HER, width=1024, goals=8, fewer=1.0), replace(FB, orthonormality=100.0)
+# What the searches found; what they began with stays their base.
+_RESTLESS: dict[str, Any] = {"epsilon": 0.05}
+_HER = replace(HER, width=1024, goals=8, fewer=1.0, **_RESTLESS)
+_FB = replace(FB, orthonormality=100.0, **_RESTLESS)
+_USFA = replace(USFA, drawn=8, learning_rate=3e-3, **_RESTLESS)
 RIVALS: dict[str, Part] = {
     "bounds": Bounds(),
     "ours-goals": OverGoals(PRESETS["fast"]),
     "gpi-trick-goals": OverGoals(PRESETS["paper"], best=False),
     "her": Rival(her, _HER),
     "fb": Rival(fb, _FB),
-    "usfa": Rival(usfa, USFA, (("gpi", replace(USFA, policies=64)),)),
-    "dusdi": Rival(dusdi, DUSDI),
-    "visr": Rival(visr, VISR),
-    "metra": Rival(metra, METRA),
+    "usfa": Rival(usfa, _USFA, (("gpi", replace(_USFA, policies=64)),)),
+    "dusdi": Rival(dusdi, replace(DUSDI, **_RESTLESS)),
+    "visr": Rival(visr, replace(VISR, **_RESTLESS)),
+    "metra": Rival(metra, replace(METRA, **_RESTLESS)),
 }
 _MORE = for_features(PRESETS["fast"], 10)  # our preset with 4 objects: rivals get as much play, of twice the copies
-_LONGER = {"env_steps": _MORE.env_steps, "num_envs": 2 * HER.num_envs}
+_LONGER: dict[str, Any] = {"env_steps": _MORE.env_steps, "num_envs": 2 * HER.num_envs}
 LARGER_RIVALS: dict[str, Part] = {
     "bounds-4-objects": Bounds(4),
     "ours-4-objects": OverGoals(_MORE, objects=4),

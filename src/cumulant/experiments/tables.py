@@ -97,11 +97,11 @@ def costs_table(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -
     """A row for every part that learns."""
     rows = [
         [name, f"{costs.env_steps:,}", f"{costs.updates:,}", f"{costs.parameters:,}"]
-        + [f"{seconds[stage]:.1f}" for stage in ("compile_s", "train_s", "total_s")]
+        + [f"{seconds[stage]:.1f}" if stage in seconds else "" for stage in ("compile_s", "train_s", "evaluate_s")]
         for name, (costs, seconds) in found.items()
         if costs
     ]
-    columns = ["", "steps", "updates", "parameters", "compiling, s", "training, s", "with evaluation, s"]
+    columns = ["", "steps", "updates", "parameters", "compiling, s", "training, s", "evaluation, s"]
     return Table(
         "what was learnt, from how much play (dqn: for one task); seconds of all seeds together", columns, rows
     )
