@@ -11,6 +11,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.image import AxesImage
+from PIL import Image
 
 from cumulant.experiments.theory import Check, Tabular, fill_off_diagonal, successor_matrix
 from cumulant.storage import write_whole
@@ -63,9 +64,10 @@ def column(height: float) -> Figure:
 
 
 def save(figure: Figure, path: Path, around: bool = False) -> None:
-    """Write a figure as PNG; with what stands around it, if need be."""
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=150 if around else 200, bbox_inches="tight" if around else None)
+    """Write a figure as PNG, of 256 colours: a third of the bytes. With what stands around it, if need be."""
+    drawn, data = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=150 if around else 200, bbox_inches="tight" if around else None)
+    Image.open(drawn).convert("RGB").quantize(dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
     write_whole(path, data.getvalue())
 
 
