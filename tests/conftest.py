@@ -144,3 +144,19 @@ def client(address):
 
     with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from web_browser import launched
+
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser, address):
+    from web_browser import visiting
+
+    with visiting(browser, address) as open_page:
+        yield open_page

@@ -27,12 +27,6 @@ TOP_OF_THE_LOAD = """() => {
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with web_browser.launched() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def addresses():
     with (
         serving(create_app(Player(room_library()), warm_up=False)) as room,

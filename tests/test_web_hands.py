@@ -6,7 +6,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 
 import cumulant.web
@@ -18,18 +17,6 @@ from web_server import PLAN
 pytestmark = web_browser.NEEDED
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 START = "0.2,0.2,0.5,0.5,0.8,0.2"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with web_browser.launched() as browser:
-        yield browser
-
-
-@pytest.fixture
-def visit(browser, address):
-    with web_browser.visiting(browser, address) as open_page:
-        yield open_page
 
 
 def asked(page):

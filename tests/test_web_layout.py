@@ -29,18 +29,6 @@ UNEXPLAINED = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with web_browser.launched() as browser:
-        yield browser
-
-
-@pytest.fixture
-def visit(browser, address):
-    with web_browser.visiting(browser, address) as open_page:
-        yield open_page
-
-
 def in_view(page, selector):
     box, size = page.locator(selector).bounding_box(), page.viewport_size
     return box["y"] >= 0 and box["y"] + box["height"] <= size["height"]

@@ -5,7 +5,6 @@ import time
 
 import httpx
 import numpy as np
-import pytest
 from playwright.sync_api import expect
 from websockets.sync.client import connect
 
@@ -17,18 +16,6 @@ from web_browser import faster, solved
 from web_server import PHRASE, PLAN, ask, serving
 
 pytestmark = web_browser.NEEDED
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with web_browser.launched() as browser:
-        yield browser
-
-
-@pytest.fixture
-def visit(browser, address):
-    with web_browser.visiting(browser, address) as open_page:
-        yield open_page
 
 
 def start_in_address(page):

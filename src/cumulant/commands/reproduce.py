@@ -78,7 +78,8 @@ class Reproduce:
         if self.json:
             return print_json(summary.report)
         for table in summary.tables:
-            print_table(*table)
+            if table.rows:
+                print_table(*table)
         print(f"Drawn in {picture}, numbers in {data}" + (f", runs in {self.out / 'runs'}." if runs else "."))
 
     def _say(self, words: str) -> None:
