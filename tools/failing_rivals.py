@@ -65,7 +65,7 @@ def main() -> None:
 def sorted_out(features: np.ndarray, clauses: np.ndarray, success: np.ndarray) -> list[str]:
     """The share solved and, of the episodes that fail, the shares of each kind; an episode may be of several."""
     m = clauses.shape[-1]
-    asks = ~clauses.all(axis=2)  # [tasks, k]
+    asks = ~np.all(clauses, axis=2)  # [tasks, k]
     bins = np.minimum((features * m).astype(int), m - 1)
     met = np.take_along_axis(clauses[:, None, None], bins[..., None], axis=4)[..., 0] | ~asks[:, None, None]
     moved = (np.ptp(features, axis=2) > 0) & asks[:, None]
