@@ -7,23 +7,24 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from cumulant.experiments.curves import STYLES, Style
-from cumulant.experiments.drawings import save
+from cumulant.experiments.drawings import column, in_column, save
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.statistics import End, Point, Standing, curve, lines_of
 from cumulant.goals.suites import CLASSES
 
-_WIDTH = 7.2  # inches: 1,080 pixels, of which a page shows some 690
-_WORDS_HIGH, _LABELS_HIGH = 2.6, 3.9
-_SMALL = 8.5  # points
+_WORDS_HIGH, _LABELS_HIGH = 2.6, 3.7  # inches
+_KINDS = CLASSES[::-1]  # the hardest first
+_TITLE, _NARROW = 9.5, 7  # points, of what stands above several panels and of what has little room
 _DARK = 0.45  # below which a cell's colour needs white digits
 _FLAT = ("oracle", "random")  # what needs no steps bounds every panel
 
 
+@in_column
 def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Mapping[str, Standing]]) -> None:
     """Success from words by class and over all goals, for each world; after the first of them, from labelled steps.
 
@@ -33,7 +34,7 @@ def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Map
     if labelled:
         panels.insert(1, (_LABELS_HIGH, partial(_draw_labelled, rows=labelled)))
     heights = [height for height, _ in panels]
-    figure = Figure(figsize=(_WIDTH, sum(heights) + 0.9), layout="constrained")
+    figure = column(sum(heights) + 1.0)
     for place, (_, draw) in zip(
         figure.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0], panels, strict=True
     ):
@@ -46,7 +47,6 @@ def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Map
         loc="outside lower center",
         ncols=3,
         frameon=False,
-        fontsize=_SMALL,
     )
     save(figure, path)
 
@@ -56,13 +56,13 @@ def _draw_words(place: SubFigure, title: str, found: Mapping[str, Standing]) -> 
     left, right = place.subplots(1, 2, width_ratios=[1.7, 1], sharey=True)
     _draw_classes(left, found)
     _draw_goals(right, found)
-    place.suptitle(title, fontsize=_SMALL + 1)
+    place.suptitle(title, fontsize=_TITLE)
 
 
 def _draw_labelled(place: SubFigure, rows: Sequence[Row]) -> None:
     """Against labelled steps."""
     _draw_curves(list(place.subplots(2, 4, sharex=True, sharey=True).ravel()), rows)
-    place.suptitle("from labelled steps (the oracle and random play need none)", fontsize=_SMALL + 1)
+    place.suptitle("from labelled steps (the oracle and random play need none)", fontsize=_TITLE)
 
 
 def _look(style: Style) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _look(style: Style) -> dict[str, Any]:
 
 def _draw_curves(axes: Sequence[Axes], rows: Sequence[Row]) -> None:
     """A panel for each class: success against labelled steps."""
-    for ax, kind in zip(axes, CLASSES, strict=False):
+    for ax, kind in zip(axes, _KINDS, strict=False):
         for line in (line for line in STYLES if line in lines_of(rows)):
             found, style = curve(rows, line, kind), STYLES[line]
             if line in _FLAT:
@@ -87,13 +87,12 @@ def _draw_curves(axes: Sequence[Axes], rows: Sequence[Row]) -> None:
             ax.plot(found.steps, found.mean, **(_look(style) | {"markersize": 3.5}))
             ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
         ax.set(xscale="log", ylim=(-0.05, 1.07))
-        ax.set_title(kind.replace("_", ", "), fontsize=_SMALL)
-        ax.tick_params(labelsize=_SMALL - 1)
-        ax.grid(alpha=0.25)
-    axes[0].set_ylabel("success", fontsize=_SMALL)
-    axes[4].set_ylabel("success", fontsize=_SMALL)
+        ax.set_title(kind.replace("_", ", "))
+        ax.grid()
+    axes[0].set_ylabel("success")
+    axes[4].set_ylabel("success")
     for ax in axes[4:7]:
-        ax.set_xlabel("labelled steps", fontsize=_SMALL)
+        ax.set_xlabel("labelled steps")
     axes[-1].axis("off")
 
 
@@ -102,19 +101,17 @@ def _draw_classes(ax: Axes, found: Mapping[str, Standing]) -> None:
     lines = [line for line in STYLES if line in found and line not in _FLAT]
     for i, line in enumerate(lines):
         places = np.arange(len(CLASSES)) + 0.8 * ((i + 0.5) / len(lines) - 0.5)
-        _points(ax, places, [found[line].classes[kind] for kind in CLASSES], _look(STYLES[line]) | {"linestyle": ""})
+        _points(ax, places, [found[line].classes[kind] for kind in _KINDS], _look(STYLES[line]) | {"linestyle": ""})
     for line in (line for line in _FLAT if line in found):
-        for place, kind in enumerate(CLASSES):
+        for place, kind in enumerate(_KINDS):
             across, mean = (place - 0.48, place + 0.48), found[line].classes[kind].mean
             ax.plot(across, (mean, mean), color=STYLES[line].colour, linestyle=STYLES[line].dashes, linewidth=1)
-    ax.set_xticks(range(len(CLASSES)), [kind.replace("_", "\n") for kind in CLASSES])
+    ax.set_xticks(range(len(_KINDS)), [kind.replace("_", "\n") for kind in _KINDS], fontsize=_NARROW)
     for edge in np.arange(1, len(CLASSES)) - 0.5:
         ax.axvline(edge, color="0.85", linewidth=0.6)
     ax.set(ylim=(-0.05, 1.07), xlim=(-0.5, len(CLASSES) - 0.5))
-    ax.set_ylabel("success, from words", fontsize=_SMALL)
-    ax.tick_params(labelsize=_SMALL - 1)
-    ax.tick_params(axis="x", labelsize=_SMALL - 2)
-    ax.grid(alpha=0.25, axis="y")
+    ax.set_ylabel("success, from words")
+    ax.grid(axis="y")
 
 
 def _draw_goals(ax: Axes, found: Mapping[str, Standing]) -> None:
@@ -122,10 +119,9 @@ def _draw_goals(ax: Axes, found: Mapping[str, Standing]) -> None:
     for line in (line for line in STYLES if line in found):
         goals = found[line].goals
         _points(ax, np.array(list(goals)), list(goals.values()), _look(STYLES[line]))
-    ax.set_xlabel("features that a goal asks for", fontsize=_SMALL)
+    ax.set_xlabel("features that a goal asks for")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.tick_params(labelsize=_SMALL - 1)
-    ax.grid(alpha=0.25)
+    ax.grid()
 
 
 def _points(ax: Axes, places: np.ndarray, points: Sequence[Point], look: Mapping[str, Any]) -> None:
@@ -133,6 +129,7 @@ def _points(ax: Axes, places: np.ndarray, points: Sequence[Point], look: Mapping
     ax.errorbar(places, mean, [mean - low, high - mean], elinewidth=0.8, **look)
 
 
+@in_column
 def draw_search(path: Path, few: Mapping[str, End], standings: Mapping[str, Standing], title: str) -> None:
     """Every setting's success in each class as a heat map: from words, there over all goals too, and from steps."""
     nothing = [float("nan")]  # over all goals only words are tried
@@ -140,17 +137,17 @@ def draw_search(path: Path, few: Mapping[str, End], standings: Mapping[str, Stan
     cells |= {f"{line}, {end.steps:,} steps": _means(end.classes) + nothing for line, end in few.items()}
     cells = {line.replace("-search-", ": "): cells[line] for line in sorted(cells)}
     columns = [*(kind.replace("_", "\n") for kind in CLASSES), "all\ngoals"]
-    figure = Figure(figsize=(_WIDTH, 0.24 * len(cells) + 1.2), layout="constrained")
+    figure = column(0.2 * len(cells) + 1.2)
     ax = figure.subplots()
     values = np.array(list(cells.values()))
     ax.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         if not np.isnan(value):
             colour = "white" if value < _DARK else "black"
-            ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=_SMALL)
-    ax.set_xticks(range(len(columns)), columns, fontsize=_SMALL - 1)
-    ax.set_yticks(range(len(cells)), list(cells), fontsize=_SMALL)
-    ax.set_title(title, loc="left", fontsize=_SMALL + 1)
+            ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
+    ax.set_xticks(range(len(columns)), columns, fontsize=_NARROW)
+    ax.set_yticks(range(len(cells)), list(cells))
+    ax.set_title(title, loc="left")
     save(figure, path)
 
 
