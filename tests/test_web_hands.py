@@ -107,6 +107,23 @@ def test_a_goal_that_is_refused_changes_nothing(visit):
     assert page.url != address
 
 
+SLOWLY = """() => {
+    const send = WebSocket.prototype.send;
+    WebSocket.prototype.send = function (words) { setTimeout(() => send.call(this, words), 1500); };
+}"""
+
+
+def test_what_was_said_of_one_goal_does_not_stand_while_another_is_waited_for(visit):
+    page = visit("?goal=square+right&seed=3")
+    faster(page)
+    solved(page)
+    page.evaluate(SLOWLY)  # as where a first plan is compiled
+    for phrase in ("circle left", "sqare left"):  # the refused one leaves what was
+        submit(page, phrase)
+        expect(page.locator("#verdict:not(.good)")).to_have_text("One moment …")
+        solved(page)
+
+
 def test_a_sprite_dragged_while_it_runs_is_where_the_agent_goes_on_from(visit, address):
     page = visit(f"?goal=square+right+and+circle+top&start={START}")
     running(page, 1)

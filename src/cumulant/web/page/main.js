@@ -17,6 +17,7 @@ import { Bands, Painting, Teach } from "./teach.js";
 import { tips } from "./tips.js";
 import { arenaView, barsView } from "./view.js";
 
+const PATIENCE = 300; // milliseconds until somebody who waits, as the first goal of a kind is compiled, is told so
 const $ = (id) => document.getElementById(id);
 const world = await fetchWorld().catch((error) => {
   problem($("problem"), error);
@@ -61,6 +62,7 @@ async function act(wanted, { told = "", playing = true } = {}) {
   const going = player.playing;
   if (going) player.pause();
   const { phrase, weights } = wanted;
+  const slow = setTimeout(() => mine === latest && judge("One moment …"), PATIENCE);
   try {
     const [parsed, played] = await Promise.all([call("parse", { phrase, weights }), call("episode", wanted)]);
     if (mine !== latest) return;
@@ -68,7 +70,11 @@ async function act(wanted, { told = "", playing = true } = {}) {
   } catch (error) {
     if (mine !== latest) return;
     if (going) player.play();
+    else if (episode) verdict(player.ended);
+    else judge("");
     return problem($("problem"), error, phrase, (better) => ask(better));
+  } finally {
+    clearTimeout(slow);
   }
   problem($("problem"), null);
   link.write(asked);
@@ -193,9 +199,12 @@ function verdict(ended) {
   const alone = success ? `You did it in ${steps} steps` : violation ? `You ${violation}` : "You are playing";
   const solved = player.last ? `Solved in ${player.last} step${player.last === 1 ? "" : "s"}` : "Already so";
   const watched = success ? solved : violation ? `Failed: ${violation}` : `Not solved in ${player.last} steps`;
-  const text = steps ? alone : ended ? watched : "";
+  judge(steps ? alone : ended ? watched : "", success ? "good" : steps && !violation ? "" : "bad");
+}
+
+function judge(text, looks = "") {
   if ($("verdict").textContent !== text) $("verdict").textContent = text;
-  $("verdict").className = `verdict ${success ? "good" : steps && !violation ? "" : "bad"}`;
+  $("verdict").className = `verdict ${looks}`;
 }
 
 /** Where everything is, in words. */
