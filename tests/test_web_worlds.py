@@ -15,8 +15,9 @@ from PIL import Image
 import cumulant
 from cumulant.goals.feature import described
 from cumulant.web.api import world_of
+from cumulant.web.episodes import Leg, TooShort
 from cumulant.web.examples import examples_for
-from cumulant.web.player import Leg, NotForThePage, Player, TooShort
+from cumulant.web.player import NotForThePage, Player
 from cumulant.web.server import create_app
 from other_worlds import Crane, Unlit, crane, crane_library, room_library
 from web_server import serving

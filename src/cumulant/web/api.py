@@ -18,10 +18,11 @@ from cumulant.goals.tasks import Task
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.reward_models import MODELS
 from cumulant.web import grids, schemas
+from cumulant.web.episodes import Aim, Leg, Lesson, TooShort
+from cumulant.web.episodes import Episode as PlayedEpisode
 from cumulant.web.examples import examples_for
 from cumulant.web.from_scratch import from_scratch
-from cumulant.web.player import CHANGES, FRAMES, LESSONS, Aim, Leg, Lesson, Player, TooShort
-from cumulant.web.player import Episode as PlayedEpisode
+from cumulant.web.player import CHANGES, FRAMES, LESSONS, Player
 from cumulant.web.schemas import Goal, Problem, TeachRequest
 from cumulant.worlds.protocol import World
 

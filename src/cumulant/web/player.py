@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, PyTree, Shaped, UInt, UInt8
+from jaxtyping import Bool, Float, Int, PyTree, Shaped, UInt
 
 from cumulant.features.coordinates import resolution_of
 from cumulant.goals.clauses import MAX_CLAUSES
@@ -21,12 +21,12 @@ from cumulant.goals.tasks import Task
 from cumulant.goals.vocabulary import Unspeakable, vocabulary_of
 from cumulant.goals.weights import padded
 from cumulant.transfer.audit import PsiAt
-from cumulant.transfer.gpi import Thought
 from cumulant.transfer.library import Library
 from cumulant.transfer.values import doubt
 from cumulant.web import compiled, grids, runs
 from cumulant.web.compiled import MAX_STAGES
-from cumulant.web.courses import Broken, Regions, Standing, Tables, as_felt, regions_of
+from cumulant.web.courses import Standing, Tables, as_felt, regions_of
+from cumulant.web.episodes import Aim, Episode, Frames, Leg, Lesson, TooShort
 from cumulant.web.grids import on_any_grid
 from cumulant.web.runs import Course, Played
 from cumulant.worlds.episodes import PolicyMaker, random_policy
@@ -44,63 +44,6 @@ CHANGES = 8  # of the goal on the way, at most
 _CLAUSES = (8, MAX_CLAUSES)  # the sizes that goals are padded to, so that two programs serve all goals and plans
 
 Guides = tuple[Shaped[np.ndarray, "s ..."], ...]  # what a player goes by, stage by stage
-
-
-class Aim(NamedTuple):
-    """A goal or a plan made ready: what to act on, stage by stage, and what counts as reaching it."""
-
-    plan: Plan
-    weights: Float[np.ndarray, "s c d m"]
-    avoid: Float[np.ndarray, "s f d m"]  # f = c, or 0 where no stage avoids anything
-    regions: Regions
-
-    @property
-    def task(self) -> Task | None:
-        """The plain goal that it is, if it is one."""
-        return self.plan.task
-
-
-class Leg(NamedTuple):
-    """What was played before the goal was changed, and for how long."""
-
-    aim: Aim
-    stage: int
-    steps: int
-
-
-class TooShort(ValueError):
-    """An episode that is over before the goal is said to have been changed."""
-
-
-class Episode(NamedTuple):
-    """One episode until its goal, its failure or the time limit: t steps, t + 1 states."""
-
-    positions: Float[np.ndarray, "states k"]  # the world's features, as shares of their ranges
-    bins: Int[np.ndarray, "states d"]  # where φ is 1
-    stages: list[int]  # of the states: the current one; the number of stages where all are reached
-    actions: Int[np.ndarray, " t"]
-    thoughts: list[tuple[int, Thought]] | None  # one after the other, with the stage in mind; None where nobody thinks
-    success: bool
-    broken: Broken  # how a plan failed
-    state: Callable[[int], PyTree]  # after so many steps: [1, ...]
-
-
-class Lesson(NamedTuple):
-    """What a number of labelled steps has taught."""
-
-    steps: int
-    rewarded: int
-    weights: Float[np.ndarray, "d m"]
-    boxes: int  # as how many conjunctions the reward is read
-    sure: float  # the probability of that
-
-
-class Frames(NamedTuple):
-    """Pictures of an episode."""
-
-    pictures: UInt8[np.ndarray, "frames size size 3"]
-    every: int  # steps from one to the next
-    first: int  # the step of the first
 
 
 class NotForThePage(ValueError):
