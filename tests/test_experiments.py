@@ -42,6 +42,7 @@ from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
 from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
+from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.transfer.library import Library
@@ -259,6 +260,26 @@ def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_
     assert saved == ["encoder-0"]
     kept = Library.load(run_folder("mine", tmp_path) / "library-0", features=encoder)
     assert kept.weights("square left").shape == (1, len(ORDER), TINY.bins)
+
+
+class Moment(NamedTuple):
+    networks: dict
+    update: jax.Array
+
+
+def test_who_has_come_to_no_number_is_not_judged_as_a_weak_one(tmp_path):
+    class Broken:
+        def start(self, world, config, key):
+            return Moment({"w": jnp.zeros(3)}, jnp.int32(0))
+
+        def train(self, world, config, learning, until):
+            return Moment({"w": learning.networks["w"] / 0}, until)
+
+        def player(self, config, learning, key):
+            raise AssertionError("it is judged")
+
+    with pytest.raises(Diverged, match="no number"):
+        Rival(Broken(), Play()).run("broken", Scale(seeds=(0,)), tmp_path)
 
 
 def test_the_seconds_of_a_stage_are_those_it_last_reported():

@@ -1,10 +1,14 @@
 """What commands compile is kept for the next one."""
 
 import os
+from pathlib import Path
 
+import jax
 import pytest
 
 from cumulant.commands import programs
+
+SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 
 
 @pytest.fixture
@@ -13,7 +17,10 @@ def environment(monkeypatch, tmp_path):
     for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    return os.environ
+    held = {name: getattr(jax.config, name) for name in SETTINGS}
+    yield os.environ
+    for name, value in held.items():
+        jax.config.update(name, value)
 
 
 def test_programs_are_kept_in_the_users_cache_folder(environment, tmp_path):
@@ -21,6 +28,7 @@ def test_programs_are_kept_in_the_users_cache_folder(environment, tmp_path):
     programs.keep_programs()
     assert environment["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cumulant")
     assert (tmp_path / "cumulant").is_dir()
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "cumulant")  # though it was imported before
 
 
 @pytest.mark.parametrize("said", ["JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"])
@@ -48,3 +56,18 @@ def test_the_oldest_programs_go_first(environment, tmp_path, monkeypatch):
         os.utime(kept / f"{age}", (1000 - age, 1000 - age))
     programs.keep_programs()
     assert sorted(path.name for path in kept.iterdir()) == ["0", "1", "2", "3"]
+
+
+def test_two_commands_that_remove_the_oldest_at_once_both_keep_what_they_compile(environment, tmp_path, monkeypatch):
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    (tmp_path / "cumulant").mkdir()
+    (tmp_path / "cumulant" / "gone").write_bytes(b"x")
+
+    is_file = Path.is_file
+
+    def removed(path):
+        return is_file(path) and not path.unlink()  # by the other one, just after
+
+    monkeypatch.setattr(Path, "is_file", removed)
+    programs.keep_programs()
+    assert environment["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cumulant")

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from cumulant.commands.cli import main
-from cumulant.experiments import statistics
 from cumulant.experiments.engines import failed
 from cumulant.experiments.reports import point_of, summarise_sweep
 from cumulant.experiments.run_folders import Row, write_run
-from cumulant.experiments.statistics import stratified_interval
 from cumulant.freeplay.checkpoints import write_metrics
 from cumulant.transfer.evaluation import interval
 
@@ -60,15 +58,6 @@ def test_an_interval_is_over_seeds_and_of_one_seed_over_its_episodes():
     assert point_of(same) == (0.5, 0.5, 0.5)
     many = [Row("line", "kind", "task", seed, 0, seed / 4, 8) for seed in range(5)]
     assert point_of(many).low < 0.5 < point_of(many).high
-
-
-@pytest.mark.parametrize("shape", [(1, 7), (3, 21), (8, 5)])
-def test_an_interval_is_the_same_however_little_is_drawn_at_once(shape, monkeypatch):
-    success = np.random.default_rng(1).random(shape)
-    whole = stratified_interval(success)
-    for at_once in (1, 1_000, 7_777):
-        monkeypatch.setattr(statistics, "_AT_ONCE", at_once)
-        assert stratified_interval(success) == whole
 
 
 def test_what_was_judged_otherwise_is_not_compared(tmp_path):

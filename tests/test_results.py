@@ -12,9 +12,9 @@ from cumulant.experiments.statistics import (
     break_even,
     curve,
     ends,
+    interval_over_seeds,
     paybacks,
     steps_to_reach,
-    stratified_interval,
 )
 from cumulant.goals.suites import CLASSES
 from cumulant.storage import Unreadable, write_info
@@ -120,15 +120,21 @@ def test_settings_agree_with_a_recording_that_is_older_than_some_of_them():
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**31))
 def test_the_interval_holds_the_mean_and_stays_within_the_values(seeds, tasks, seed):
     success = np.random.default_rng(seed).uniform(size=(seeds, tasks))
-    low, high = stratified_interval(success)
+    low, high = interval_over_seeds(success)
     assert success.min() - 1e-9 <= low <= success.mean() + 1e-9
     assert success.mean() - 1e-9 <= high <= success.max() + 1e-9
 
 
 def test_tasks_that_differ_do_not_widen_the_interval_but_seeds_that_differ_do():
-    assert stratified_interval(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.5, 0.5)
-    low, high = stratified_interval(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    assert interval_over_seeds(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.5, 0.5)
+    low, high = interval_over_seeds(np.array([[0.0, 0.0], [1.0, 1.0]]))
     assert (low, high) == (0, 1)
+
+
+def test_tasks_of_one_training_are_not_taken_for_trainings_of_their_own():
+    """However many there are: else a seed that is good at all would seem to be many good seeds."""
+    one = np.array([[0.2], [0.5], [0.8]])
+    assert interval_over_seeds(one) == pytest.approx(interval_over_seeds(np.repeat(one, 21, axis=1)))
 
 
 def test_a_curve_averages_tasks_and_seeds():

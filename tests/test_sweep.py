@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import pytest
 
 import cumulant
@@ -264,10 +265,33 @@ def test_options_that_cannot_be_are_refused_in_one_line(args, said, tmp_path, mo
     assert printed.err.count("\n") == 1
 
 
+class Dial:
+    """A world that does not say what it is made with."""
+
+    max_steps, num_actions, feature_names = 10, 2, ("dial",)
+
+    def __init__(self, notch):
+        self.notch = notch
+
+    def reset(self, key):
+        return jnp.zeros(1)
+
+    def step(self, state, action):
+        return jnp.minimum(state + action * self.notch, 1)
+
+    def observe(self, state):
+        return state
+
+    def features(self, state):
+        return state
+
+
 def test_python_is_refused_the_same(tmp_path):
     for wrong in ({"seed": -1}, {"method": "sarsa"}, {"settings": QUICK}):
         with pytest.raises(OutOfBounds):
             Trial(WORLD, **wrong)
+    with pytest.raises(OutOfBounds, match="cannot tell what a Dial is made with: make it a frozen dataclass"):
+        Trial(Dial(0.5))
     for engine in (Local, Ray):
         with pytest.raises(OutOfBounds, match="in_step must be at least 1, but is -1"):
             engine(in_step=-1)
@@ -300,6 +324,18 @@ def test_what_came_over_the_net_is_checked_before_anything_is_written(tmp_path):
         with pytest.raises(Unreadable, match="is no plain folder"):
             unpack(_archive_of(name), tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["a/b/c/d/e", "link"])
+def test_what_would_be_refused_where_it_arrives_is_refused_where_it_is_packed(name, tmp_path):
+    made = tmp_path / "made"
+    (made / name).parent.mkdir(parents=True)
+    if name == "link":
+        (made / name).symlink_to("/etc/hostname")
+    else:
+        (made / name).write_text("")
+    with pytest.raises(ValueError, match=f"its folder holds '{name}', and only plain files"):
+        pack(made)
 
 
 def _archive_of(name):

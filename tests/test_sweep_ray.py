@@ -11,7 +11,7 @@ import pytest
 import cumulant
 from cumulant.commands.cli import main
 from cumulant.experiments.engines import FAILURE
-from cumulant.experiments.on_ray import Ray
+from cumulant.experiments.on_ray import NoCluster, Ray
 from cumulant.experiments.run_folders import read_run
 from cumulant.experiments.sweeps import Evaluation, Trial, sweep
 from cumulant.freeplay.settings import FreePlay
@@ -67,6 +67,15 @@ def test_five_trials_come_back_whole_one_fails_by_name_and_the_killed_one_is_ret
     assert {path.name for path in out.iterdir()} == {trial.name for trial in (*good, kills, breaks)}
     again = sweep([*good, kills], out, Ray(cluster.address))
     assert set(again.skipped) == set(came.finished)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_whoever_is_connected_works_on_no_other_cluster_unawares(cluster):
+    with Ray(cluster.address).ready():
+        with Ray(cluster.address.replace(_LOOPBACK, "localhost")).ready(), Ray().ready():
+            pass
+        with pytest.raises(NoCluster, match="works on the Ray cluster at"):
+            Ray("127.0.0.1:1").ready().__enter__()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -1,9 +1,11 @@
 """Runs that are killed, filled up or written twice: `tools/attack_runs.py` does all of this at a larger scale."""
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -143,6 +145,16 @@ def test_a_second_writer_is_refused_and_a_lock_that_was_left_behind_is_none(tmp_
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert (other.returncode, other.stderr) == (2, f"cumulant: {tmp_path} is being written by another run\n")
     assert not os.listdir(tmp_path)
+
+
+def test_a_lock_that_ends_leaves_the_one_of_whoever_has_a_folder_that_was_replaced(tmp_path):
+    folder = tmp_path / "run"
+    with contextlib.ExitStack() as later:
+        with locked(folder):
+            shutil.rmtree(folder)
+            later.enter_context(locked(folder))
+        with pytest.raises(Locked), locked(folder):
+            pass
 
 
 def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):

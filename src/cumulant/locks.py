@@ -36,7 +36,8 @@ def locked(folder: Path, *inside: str) -> Iterator[None]:
     finally:
         try:
             with contextlib.suppress(OSError):
-                path.unlink()  # before the lock is given back: nobody else's file is removed
+                if _is_at(handle, path):  # not another's: the folder may have been replaced meanwhile
+                    path.unlink()  # before the lock is given back, or it might be another's by then
         finally:
             os.close(handle)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,7 +12,7 @@ _MOSTLY = 0.8  # of that: what then stays
 
 
 def keep_programs() -> None:
-    """Have JAX keep what it compiles, unless its own settings say where, or that it should not. Before it is imported.
+    """Have JAX keep what it compiles, unless its own settings say where, or that it should not. Before it compiles any.
 
     Where nothing can be kept, nothing is, and nothing is said.
     """
@@ -23,11 +24,14 @@ def keep_programs() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             return
-        _prune(folder)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", _WORTH_KEEPING)
+        seconds = os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", _WORTH_KEEPING)
+        if jax := sys.modules.get("jax"):  # which has read the environment: on a cluster's workers
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", float(seconds))
         # What a killed process half wrote, or a full disk has no room for, is compiled anew.
         warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
+        _prune(folder)
 
 
 def forget_programs() -> None:
@@ -37,7 +41,7 @@ def forget_programs() -> None:
 
 def _prune(folder: Path) -> None:
     """Remove the oldest programs, if there are too many."""
-    found = [(path.stat(), path) for path in folder.iterdir() if path.is_file()]
+    found = [(about, path) for path in folder.iterdir() if path.is_file() and (about := _about(path))]
     size = sum(about.st_size for about, _ in found)
     if size <= _MOST_BYTES:
         return
@@ -46,3 +50,10 @@ def _prune(folder: Path) -> None:
         size -= about.st_size
         if size <= _MOSTLY * _MOST_BYTES:
             return
+
+
+def _about(path: Path) -> os.stat_result | None:
+    """None of a file that another command has just removed."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat()
+    return None

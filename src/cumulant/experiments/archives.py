@@ -21,14 +21,18 @@ class Archive(NamedTuple):
 
 
 def pack(folder: Path) -> Archive:
-    """A folder as an archive; ValueError if it is too large to travel."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    if (size := sum(path.stat().st_size for path in files)) > MOST_BYTES:
-        raise ValueError(f"its folder has {size:,} bytes, and more than {MOST_BYTES:,} do not travel")
+    """A folder as an archive; ValueError if it is too large to travel, or holds more than plain files."""
+    files = sorted(path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+    if (size := sum(path.lstat().st_size for path in files)) > MOST_BYTES or len(files) > _MOST_FILES:
+        most = f"{MOST_BYTES:,} in {_MOST_FILES:,}"
+        raise ValueError(f"its folder has {size:,} bytes in {len(files):,} files, and more than {most} do not travel")
+    names = {str(path.relative_to(folder)): path for path in files}
+    if odd := next((name for name, path in names.items() if path.is_symlink() or not _is_inside(name)), None):
+        raise ValueError(f"its folder holds {odd!r}, and only plain files that lie no deeper than {_DEEPEST} travel")
     block = io.BytesIO()
     with tarfile.open(fileobj=block, mode="w") as tar:
-        for path in files:
-            tar.add(path, str(path.relative_to(folder)))
+        for name, path in names.items():
+            tar.add(path, name)
     data = block.getvalue()
     return Archive(data, hashlib.sha256(data).hexdigest())
 

@@ -11,7 +11,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PRNGKeyArray
 
 from cumulant.experiments.baselines.dqn import Dqn, EpsilonGreedy, Learning, start, train
-from cumulant.experiments.parts import TUNING_SEED, WORLD, Costs, Part, Ran, Scale, in_miniature, parameters
+from cumulant.experiments.parts import (
+    TUNING_SEED,
+    WORLD,
+    Costs,
+    Part,
+    Ran,
+    Scale,
+    check_finite,
+    in_miniature,
+    parameters,
+)
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.trials import rows_of
 from cumulant.freeplay.in_step import InStep
@@ -28,7 +38,7 @@ class FromScratch(Part):
     """DQN on every task by itself."""
 
     dqn: Dqn
-    search: bool = False  # for its settings: shorter runs, on tasks that no figure has
+    search: bool = False  # for its settings: shorter runs, on tasks drawn with another seed
 
     def settings(self) -> Dqn:
         """DQN's; whether they are searched for shows in the scale."""
@@ -63,7 +73,8 @@ class FromScratch(Part):
         rows: list[Row] = []
         for steps in scale.dqn_steps:
             runs.advance(max(1, steps // self.dqn.num_envs))
-            rows += self._judged(name, scale, runs.runs.network, steps)
+            check_finite(networks := runs.runs.network)
+            rows += self._judged(name, scale, networks, steps)
         return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
 
     def _judged(self, name: str, scale: Scale, networks: Trunk, steps: int) -> Iterator[Row]:

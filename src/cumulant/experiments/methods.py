@@ -11,7 +11,17 @@ from jaxtyping import Array
 
 from cumulant.experiments.baselines import diayn
 from cumulant.experiments.measures import disentanglement_of
-from cumulant.experiments.parts import RECORDED_PLAY, WORLD, Costs, Part, Ran, Scale, in_miniature, parameters
+from cumulant.experiments.parts import (
+    RECORDED_PLAY,
+    WORLD,
+    Costs,
+    Part,
+    Ran,
+    Scale,
+    check_finite,
+    in_miniature,
+    parameters,
+)
 from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, rows_of, zero_shot
 from cumulant.features.coordinates import Features, entangled_features, true_features
@@ -129,6 +139,7 @@ class SkillsThenGpi(Part):
         begun = [diayn.start(WORLD, self.learner, jax.random.key(seed)) for seed in scale.seeds]
         runs = InStep(advance, [None] * len(begun), begun)
         runs.advance(self.learner.updates)
+        check_finite(runs.runs.networks)
         rows: list[Row] = []
         for i, seed in enumerate(scale.seeds):
             networks = runs.run(i).networks

@@ -84,6 +84,9 @@ class _Connection:
             raise NoCluster("sweeps on a cluster need Ray: pip install 'cumulant[ray]'") from None
         self._ray, self._was_there = ray, ray.is_initialized()
         if self._was_there:  # whoever connected may go on
+            there = ray.get_runtime_context().gcs_address
+            if self._address != "auto" and _by_number(self._address) != _by_number(there):
+                raise NoCluster(f"this process works on the Ray cluster at {there}, not at {self._address}")
             return ray
         if self._address != "auto":
             _check_answers(self._address)
@@ -99,6 +102,14 @@ class _Connection:
     def __exit__(self, *exception: object) -> None:
         if not self._was_there:
             self._ray.shutdown()
+
+
+def _by_number(address: str) -> str:
+    """The address of the same host as a number, if its name is known here."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError, UnicodeError):
+        return f"{socket.gethostbyname(host)}:{port}"
+    return address
 
 
 def _check_answers(address: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
 import cumulant
@@ -18,6 +19,7 @@ from cumulant.experiments.run_folders import Measured, Row, is_finished, write_r
 from cumulant.experiments.trials import Trials
 from cumulant.features.coordinates import inputs_of, true_features
 from cumulant.freeplay.learning import make_network
+from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import locked
 from cumulant.worlds.protocol import World
@@ -83,6 +85,12 @@ class Costs(NamedTuple):
 def parameters(networks: PyTree) -> int:
     """How many numbers are learnt: of networks, or of their shapes."""
     return sum(leaf.size for leaf in jax.tree.leaves(networks) if hasattr(leaf, "size"))
+
+
+def check_finite(networks: PyTree) -> None:
+    """Diverged, if somebody has learnt what is no number: it would be judged all the same, as one that is weak."""
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(eqx.filter(networks, eqx.is_inexact_array))):
+        raise Diverged("the networks have come to what is no number: a lower learning rate may help")
 
 
 class Clock:

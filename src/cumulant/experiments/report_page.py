@@ -104,8 +104,8 @@ def _table(line: str, settings: Sequence[Setting]) -> str:
     ]
     columns = ["settings", "seeds", "all tasks", *(kind.replace("_", ", ") for kind in kinds), "training, s"]
     note = (
-        '<p class="quiet">Mean success with its 95 % interval: over seeds (a bootstrap, seeds drawn anew for each '
-        "task); where there is one seed, over its episodes. Seconds are those of the program that a trial was in.</p>"
+        '<p class="quiet">Mean success with its 95 % interval: over seeds (a bootstrap); '
+        "where there is one seed, over its episodes. Seconds are those of the program that a trial was in.</p>"
     )
     return _section(f"Success, {line}", note + _rows(columns, rows))
 

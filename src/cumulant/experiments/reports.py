@@ -11,7 +11,7 @@ import numpy as np
 from cumulant.experiments.engines import failure_of, printable
 from cumulant.experiments.parts import TUNING_SEED
 from cumulant.experiments.run_folders import Row, Run, read_run
-from cumulant.experiments.statistics import Curve, Point, last, lines_of, stratified_interval
+from cumulant.experiments.statistics import Curve, Point, interval_over_seeds, last, lines_of
 from cumulant.experiments.swept import LIBRARY
 from cumulant.freeplay.checkpoints import read_metrics
 from cumulant.storage import Unreadable
@@ -151,9 +151,9 @@ def point_of(rows: Sequence[Row]) -> Point:
     by_task: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
         by_task.setdefault((row.kind, row.task), {})[row.seed] = row.success
-    success = np.array([list(seeds.values()) for seeds in by_task.values()]).T  # [seeds, tasks]
+    success = np.array([[seeds[seed] for seed in sorted(seeds)] for seeds in by_task.values()]).T  # [seeds, tasks]
     if len(success) > 1:
-        return Point(float(success.mean()), *stratified_interval(success))
+        return Point(float(success.mean()), *interval_over_seeds(success))
     solved = round(sum(row.success * row.episodes for row in rows))
     return Point(float(success.mean()), *interval(solved, sum(row.episodes for row in rows)))
 

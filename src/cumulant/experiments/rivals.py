@@ -16,7 +16,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from cumulant.experiments.baselines import dusdi, fb, her, metra, usfa, visr
 from cumulant.experiments.baselines.playing import Play
-from cumulant.experiments.parts import TUNING_SEED, Costs, Part, Ran, Scale, in_miniature, parameters
+from cumulant.experiments.parts import TUNING_SEED, Costs, Part, Ran, Scale, check_finite, in_miniature, parameters
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.statistics import ZERO_SHOT
 from cumulant.experiments.trials import (
@@ -73,7 +73,7 @@ class Rival(Part):
     config: Play
     ways: tuple[tuple[str, Play], ...] = ()  # to act, too, on what was learnt: how the line's name ends, and settings
     objects: int = 2
-    search: bool = False  # for its settings: fewer episodes, on tasks that no other figure has
+    search: bool = False  # for its settings: fewer episodes, on tasks drawn with another seed
 
     def settings(self) -> Settings:
         """The method's, and how many objects there are; whether settings are searched for shows in the scale."""
@@ -110,6 +110,7 @@ class Rival(Part):
         started = [self.method.start(self.world, self.config, jax.random.key(seed)) for seed in scale.seeds]
         runs = InStep(advance, [None] * len(started), started)
         runs.advance(self.config.updates)
+        check_finite(runs.runs.networks)
         begun, rows, line = time.perf_counter(), list[Row](), name.removesuffix(f"-{self.objects}-objects")
         lines = {line: self.config} | {f"{line}-{way}": config for way, config in self.ways}
         for i, seed in enumerate(scale.seeds):
@@ -200,7 +201,7 @@ def _world_of(objects: int) -> Spriteworld:
 
 HER, FB, USFA = her.Her(), fb.Fb(), usfa.Usfa()
 DUSDI, VISR, METRA = dusdi.Dusdi(), visr.Visr(), metra.Metra()
-# What the searches found; what they began with stays their base.
+# What the searches found, or could not tell apart (FB's weights); what they began with stays their base.
 _RESTLESS: dict[str, Any] = {"epsilon": 0.05}
 _HER = replace(HER, width=1024, goals=8, fewer=1.0, **_RESTLESS)
 _FB = replace(FB, orthonormality=100.0, **_RESTLESS)

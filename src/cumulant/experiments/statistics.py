@@ -10,7 +10,6 @@ from cumulant.experiments.run_folders import Row, Run
 from cumulant.goals.suites import CLASSES
 
 _RESAMPLES = 2000  # of the bootstrap
-_AT_ONCE = 2**22  # numbers that it draws: some 100 MiB, however many tasks there are
 _LEVEL = 0.95  # of its interval
 COVERAGE = "coverage"  # the class of the (m + 1)^k goals, which are no tasks of the paper's
 ZERO_SHOT = "-zero-shot"  # ends the name of a line that needs no labelled steps beside one that does
@@ -59,7 +58,7 @@ def lines_of(rows: Sequence[Row]) -> tuple[str, ...]:
 def curve(rows: Sequence[Row], line: str, kind: str) -> Curve:
     """One line of one panel."""
     at: dict[int, dict[str, list[float]]] = {}  # steps, task: the success of every seed
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.seed):
         if row.line == line and row.kind == kind:
             at.setdefault(row.steps, {}).setdefault(row.task, []).append(row.success)
     steps = sorted(at)
@@ -69,17 +68,14 @@ def curve(rows: Sequence[Row], line: str, kind: str) -> Curve:
 
 
 def _point(success: Float[np.ndarray, "seeds tasks"]) -> Point:
-    return Point(float(success.mean()), *stratified_interval(success))
+    return Point(float(success.mean()), *interval_over_seeds(success))
 
 
-def stratified_interval(success: Float[np.ndarray, "seeds tasks"]) -> tuple[float, float]:
-    """The mean's bootstrap interval; seeds are drawn anew for each task, so that every task keeps its weight."""
-    seeds, tasks = success.shape
-    random, block, means = np.random.default_rng(0), max(1, _AT_ONCE // success.size), np.empty(_RESAMPLES)
-    for first in range(0, _RESAMPLES, block):
-        some = means[first : first + block]
-        drawn = random.integers(seeds, size=(len(some), seeds, tasks))
-        some[:] = np.take_along_axis(success[None], drawn, axis=1).mean(axis=(1, 2))
+def interval_over_seeds(success: Float[np.ndarray, "seeds tasks"]) -> tuple[float, float]:
+    """The mean's bootstrap interval. A seed is drawn with all of its tasks: one training was judged on all of them."""
+    seeds = len(success)
+    drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLES, seeds))
+    means = success.mean(axis=1)[drawn].mean(axis=1)
     low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return float(low), float(high)
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -86,6 +86,9 @@ class Trial:
         kind = METHODS[self.method].settings
         if not isinstance(self.settings, kind):
             raise OutOfBounds(f"the settings of {self.method} are a {kind.__name__}, not {self.settings!r}")
+        if not (is_dataclass(self.world) or hasattr(self.world, "described")) and getattr(self.world, "__dict__", None):
+            name = type(self.world).__name__  # two that differ would be taken for one
+            raise OutOfBounds(f"a sweep cannot tell what a {name} is made with: make it a frozen dataclass")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < _SEEDS:
             raise OutOfBounds(f"a seed lies between 0 and {_SEEDS - 1}, but is {self.seed!r}")
 

@@ -42,7 +42,7 @@ class Metra(Play):
 
     dimensions: int = 6  # Of φ, and of a skill.
     first_multiplier: float = 30.0  # Of the constraint.
-    slack: float = 1e-3  # Of the constraint: below it, the multiplier does not fall for the sake of one step.
+    slack: float = 1e-3  # Of the constraint: a step that is shorter than need be counts as much at most.
     replay: int = 200_000  # Transitions remembered: φ must see what skills do now.
 
 
