@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cumulant.experiments.parts import Clock, Part, Ran, Scale, in_miniature
+from cumulant.experiments.parts import Clock, Part, Ran, Scale, in_miniature, world_of
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.trials import zero_shot
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
@@ -32,9 +32,14 @@ class InLargerWorld(Part):
         """Only as many seeds as it has."""
         return replace(scale, seeds=scale.seeds[: self.seeds])
 
+    @property
+    def world(self) -> Spriteworld:
+        """With so many objects."""
+        return world_of(self.objects)
+
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """One seed after the other, so that the time is that of one alone: the longest."""
-        world, rows = Spriteworld(tuple(SHAPES)[: self.objects]), list[Row]()
+        world, rows = self.world, list[Row]()
         clocks = [Clock() for _ in scale.seeds]
         for seed, clock in zip(scale.seeds, clocks, strict=True):
             library = pretrain(world, self.free_play, seed, report=clock)

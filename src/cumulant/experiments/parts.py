@@ -23,6 +23,7 @@ from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import locked
 from cumulant.worlds.protocol import World
+from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 else:
     DataclassInstance = object  # type checkers alone know of it
 
-WORLD = Spriteworld()  # of all experiments; those from pixels see it in frames
+WORLD = Spriteworld()  # of most experiments; those from pixels see it in frames
 # The free play of what was recorded with version 0.1: its preset `fast`.
 RECORDED_PLAY = FreePlay(network="all_policies", clipped=False, env_steps=12_800_000, num_envs=256, learning_rate=2e-3)
 TUNING_SEED = 1000  # of what settings were searched on: tasks, or a learner of features; figures have other seeds
@@ -52,6 +53,11 @@ SMOKE = Scale(
     seeds=(0,), tasks_per_class=1, episodes=16, budgets=(500,), goals=20, dqn_steps=(500, 1_000), miniature=True
 )
 Learner = TypeVar("Learner", bound=DataclassInstance)
+
+
+def world_of(objects: int) -> Spriteworld:
+    """The same world with so many objects."""
+    return Spriteworld(tuple(SHAPES)[:objects])
 
 
 def in_miniature(settings: Learner) -> Learner:
@@ -110,6 +116,11 @@ class Part(ABC):
     """What a figure is made of: a method and its settings. A kind of part is a frozen dataclass that extends this."""
 
     measures_features: ClassVar[bool] = False  # whether a run says how disentangled its features are
+
+    @property
+    def world(self) -> Spriteworld:
+        """Where it is judged."""
+        return WORLD
 
     @abstractmethod
     def settings(self) -> DataclassInstance | None:
@@ -226,4 +237,4 @@ def _sized(part: Part, scale: Scale) -> Part:
 
 def _settings(part: Part, scale: Scale) -> dict[str, DataclassInstance | None]:
     """All that a part's rows depend on."""
-    return {"world": WORLD, "scale": part.scaled(scale), "what": _sized(part, scale).settings()}
+    return {"world": part.world, "scale": part.scaled(scale), "what": _sized(part, scale).settings()}

@@ -16,7 +16,17 @@ from jaxtyping import Array, PRNGKeyArray
 
 from cumulant.experiments.baselines import dusdi, fb, her, metra, usfa, visr
 from cumulant.experiments.baselines.playing import Play
-from cumulant.experiments.parts import TUNING_SEED, Costs, Part, Ran, Scale, check_finite, in_miniature, parameters
+from cumulant.experiments.parts import (
+    TUNING_SEED,
+    Costs,
+    Part,
+    Ran,
+    Scale,
+    check_finite,
+    in_miniature,
+    parameters,
+    world_of,
+)
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.statistics import ZERO_SHOT
 from cumulant.experiments.trials import (
@@ -36,7 +46,6 @@ from cumulant.goals.tasks import tables_of
 from cumulant.transfer.pretraining import pretrain_in_step
 from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
 from cumulant.worlds.oracle import oracle_policy
-from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld
 
 _SEARCHED = {"budgets": (2_000, 50_000), "episodes": 64, "goals": 500, "tasks_per_class": 2}  # of a search's scale
@@ -94,7 +103,7 @@ class Rival(Part):
     @property
     def world(self) -> Spriteworld:
         """With so many objects."""
-        return _world_of(self.objects)
+        return world_of(self.objects)
 
     def costs(self) -> Costs:
         """What it learns, and from how much play."""
@@ -149,7 +158,7 @@ class OverGoals(Part):
     @property
     def world(self) -> Spriteworld:
         """With so many objects."""
-        return _world_of(self.objects)
+        return world_of(self.objects)
 
     def costs(self) -> Costs:
         """Free play's."""
@@ -181,9 +190,14 @@ class Bounds(Part):
         """The scale says all."""
         return self
 
+    @property
+    def world(self) -> Spriteworld:
+        """With so many objects."""
+        return world_of(self.objects)
+
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """Two lines for each of the two."""
-        world, rows = _world_of(self.objects), list[Row]()
+        world, rows = self.world, list[Row]()
         labelled = scale.tasks(world)
         tables = tables_of(labelled[1])
         players: dict[str, PolicyMaker] = {"oracle": oracle_policy, "random": random_policy}
@@ -193,10 +207,6 @@ class Bounds(Part):
                 rows += rows_of(f"{line}{ZERO_SHOT}", labelled, seed, 0, success)
                 rows += over_goals(line, world, scale, policy, None, seed)
         return Ran(rows, {})
-
-
-def _world_of(objects: int) -> Spriteworld:
-    return Spriteworld(tuple(SHAPES)[:objects])
 
 
 HER, FB, USFA = her.Her(), fb.Fb(), usfa.Usfa()

@@ -15,8 +15,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.experiments.baselines.playing import (
+    Guided,
     Learning,
-    Play,
     Step,
     descend,
     first_moment,
@@ -35,7 +35,7 @@ from cumulant.worlds.protocol import World
 
 
 @dataclass(frozen=True)
-class Dusdi(Play):
+class Dusdi(Guided):
     """Settings."""
 
     skills: int = 5  # Choices for each feature.

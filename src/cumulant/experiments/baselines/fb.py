@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.experiments.baselines.her import clause_around, in_goal
 from cumulant.experiments.baselines.playing import (
+    Guided,
     Learning,
-    Play,
     Step,
     descend,
     first_moment,
@@ -37,7 +37,7 @@ _SAMPLED = 512  # states of each clause, to see what it asks for
 
 
 @dataclass(frozen=True)
-class Fb(Play):
+class Fb(Guided):
     """Settings."""
 
     dimensions: int = 50  # d, of F and B.

@@ -16,8 +16,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.experiments.baselines.playing import (
+    Guided,
     Learning,
-    Play,
     Step,
     descend,
     first_moment,
@@ -37,7 +37,7 @@ _PLACES = 64  # that a clause, or a reward, is made of
 
 
 @dataclass(frozen=True)
-class Metra(Play):
+class Metra(Guided):
     """Settings."""
 
     dimensions: int = 6  # Of φ, and of a skill.

@@ -41,13 +41,19 @@ class Play:
     replay: int = 1_000_000  # Transitions remembered.
     epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
     epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
-    switch_every: int = 25  # Mean steps until a copy follows another guide; 0: at each episode's start.
     epsilon: float = 0.0  # Random actions when evaluated.
 
     @property
     def updates(self) -> int:
         """Updates in all."""
         return max(1, self.env_steps // self.num_envs)
+
+
+@dataclass(frozen=True)
+class Guided(Play):
+    """Settings of those that play in `rounds`."""
+
+    switch_every: int = 25  # Mean steps until a copy follows another guide; 0: at each episode's start.
 
 
 class Step(NamedTuple):
@@ -93,7 +99,7 @@ def first_moment(
 
 def rounds(
     world: World,
-    config: Play,
+    config: Guided,
     learning: Learning,
     until: Int[Array, ""],
     act: Callable[[PyTree, Float[Array, " k"], Array, PRNGKeyArray], Int[Array, ""]],

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.experiments.baselines.her import clause_around
 from cumulant.experiments.baselines.playing import (
+    Guided,
     Learning,
     Play,
     Step,
@@ -36,7 +37,7 @@ from cumulant.worlds.protocol import World
 
 
 @dataclass(frozen=True)
-class Usfa(Play):
+class Usfa(Guided):
     """Settings."""
 
     width: int = 256  # Units of a layer; there is a trunk for each feature's cumulants, as in our Ψ-network.

@@ -15,8 +15,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.experiments.baselines.playing import (
+    Guided,
     Learning,
-    Play,
     Step,
     descend,
     first_moment,
@@ -38,7 +38,7 @@ _RIDGE = 1e-3  # precision of the regression's prior, as a share of a step's
 
 
 @dataclass(frozen=True)
-class Visr(Play):
+class Visr(Guided):
     """Settings."""
 
     dimensions: int = 5  # Of φ, and of w.
