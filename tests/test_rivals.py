@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
-from cumulant.experiments.baselines import dusdi, fb, her, metra, playing, usfa, visr
+from cumulant.experiments.baselines import clauses, dusdi, fb, her, metra, usfa, visr
 from cumulant.experiments.baselines.playing import Step
 from cumulant.goals.bins import phi
 from cumulant.goals.tasks import reached
@@ -163,15 +163,15 @@ def test_hindsight_looks_at_all_of_the_episodes_next_steps_and_no_further(max_st
 @pytest.mark.parametrize("bins", [2, 3])
 def test_random_clauses_hold_where_they_are_drawn_and_can_be_any_box(bins):
     cell = jnp.array([0, bins - 1])
-    clauses = jax.vmap(lambda key: her.clause_around(cell, bins, key))(jax.random.split(jax.random.key(0), 2_000))
-    assert clauses[:, jnp.arange(2), cell].all()
-    found = {tuple(clause.ravel().tolist()) for clause in np.asarray(clauses)}
+    drawn = jax.vmap(lambda key: clauses.clause_around(cell, bins, key))(jax.random.split(jax.random.key(0), 2_000))
+    assert drawn[:, jnp.arange(2), cell].all()
+    found = {tuple(clause.ravel().tolist()) for clause in np.asarray(drawn)}
     assert len(found) == 2 ** (2 * (bins - 1))  # every set of bins that has the cell's
 
 
 def test_the_way_to_a_goal_is_that_to_the_nearest_bin_that_is_allowed():
     goal = jnp.array([[True, False, False], [True, False, True], [True, True, True], [False, True, False]])
-    way = her.to_go(jnp.array([0.7, 0.6, 0.1, 0.5]), goal)
+    way = clauses.to_go(jnp.array([0.7, 0.6, 0.1, 0.5]), goal)
     np.testing.assert_allclose(way, [1 / 3 - 0.7, 2 / 3 - 0.6, 0, 0], atol=1e-6)
 
 
@@ -190,7 +190,7 @@ def test_the_z_of_clauses_are_means_of_b_over_states_that_go_together():
 def test_states_within_a_clause_meet_it_and_stay_as_they_are_where_they_may():
     states = jax.random.uniform(jax.random.key(0), (200, 2))
     clause = jnp.array([[True, False, True], [True, True, True]])
-    meeting = playing.within(clause, states, jax.random.key(1))
+    meeting = clauses.within(clause, states, jax.random.key(1))
     assert jax.vmap(lambda x: reached(clause[None], x))(meeting).all()
     kept = meeting == states
     np.testing.assert_array_equal(kept[:, 0], np.abs(states[:, 0] - 0.5) > 1 / 6)

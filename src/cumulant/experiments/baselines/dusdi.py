@@ -18,15 +18,14 @@ from cumulant.experiments.baselines.playing import (
     Guided,
     Learning,
     Step,
-    descend,
     first_moment,
     regressed_on_bins,
     restless,
     rounds,
+    teach_anew,
 )
 from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.networks import Trunk
-from cumulant.freeplay.replay import sample
 from cumulant.goals.bins import phi
 from cumulant.goals.weights import weights
 from cumulant.transfer.gpi import plain_gpi
@@ -122,18 +121,14 @@ def train(world: World, config: Dusdi, learning: Learning, until: Int[Array, ""]
     def act(networks: Networks, x: Float[Array, " k"], skill: Int[Array, " k"], key: PRNGKeyArray) -> Int[Array, ""]:
         return jax.random.categorical(key, _logits(config, networks.q(shown(x, skill, config))))
 
+    def skills(like: Int[Array, "n k"], key: PRNGKeyArray) -> Int[Array, "n k"]:
+        return jax.random.randint(key, like.shape, 0, config.skills)
+
     def guides(learning: Learning, key: PRNGKeyArray) -> Int[Array, "n k"]:
-        return jax.random.randint(key, learning.guide.shape, 0, config.skills)
+        return skills(learning.guide, key)
 
     def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        key_batch, key_skills = jax.random.split(key)
-        batch = sample(learning.replay, key_batch, config.batch)
-        skills = jax.random.randint(key_skills, batch.guide.shape, 0, config.skills)
-
-        def mean_loss(networks: Networks) -> Float[Array, ""]:
-            return jax.vmap(partial(loss, config, networks, learning.target))(batch, skills).mean()
-
-        return descend(config, learning, mean_loss)
+        return teach_anew(config, learning, key, skills, partial(loss, config))
 
     return rounds(world, config, learning, until, act, guides, learn)
 

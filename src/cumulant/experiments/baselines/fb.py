@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.experiments.baselines.her import clause_around, in_goal
+from cumulant.experiments.baselines.clauses import clause_around, in_goal, within
 from cumulant.experiments.baselines.playing import (
     Guided,
     Learning,
@@ -24,7 +24,6 @@ from cumulant.experiments.baselines.playing import (
     replayed,
     restless,
     rounds,
-    within,
 )
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from cumulant.experiments.baselines.clauses import clause_around, in_goal, to_go
 from cumulant.experiments.baselines.playing import Play, begun, descended, explored, restless
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
 from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.goals.bins import bin_index
-from cumulant.goals.tasks import reached
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import Episodes, World, advance, begin
 
@@ -119,28 +119,6 @@ def shown(x: Float[Array, " k"], goal: Bool[Array, "k m"], gaps: bool) -> Float[
     return jnp.concatenate([seen, to_go(x, goal)]) if gaps else seen
 
 
-def to_go(x: Float[Array, " k"], goal: Bool[Array, "k m"]) -> Float[Array, " k"]:
-    """The way from each feature to the nearest bin that is allowed, with its sign; 0 where it lies in one."""
-    m = goal.shape[1]
-    low, high = jnp.arange(m) / m, (jnp.arange(m) + 1) / m
-    way = jnp.clip(x[:, None], low, high) - x[:, None]  # [k, m]
-    nearest = jnp.where(goal, jnp.abs(way), jnp.inf).argmin(axis=1)
-    return jnp.take_along_axis(way, nearest[:, None], axis=1)[:, 0]
-
-
-def clause_around(cell: Int[Array, " k"], bins: int, key: PRNGKeyArray, fewer: float = 2.0) -> Bool[Array, "k m"]:
-    """A random clause that allows the cell: some features matter, rather few; of these, half only in the cell's bin.
-
-    Every clause has a chance: all of the (m + 1)^k boxes, and unions of bins.
-    """
-    key_share, key_matters, key_one, key_single, key_more = jax.random.split(key, 5)
-    own, k = jax.nn.one_hot(cell, bins, dtype=bool), len(cell)
-    matters = jax.random.uniform(key_matters, (k, 1)) < jax.random.uniform(key_share) ** fewer
-    matters = matters.at[jax.random.randint(key_one, (), 0, k)].set(True)  # what nothing matters to is no goal
-    more = jax.random.bernoulli(key_more, shape=(k, bins)) & jax.random.bernoulli(key_single, shape=(k, 1))
-    return own | (more & matters) | ~matters
-
-
 @eqx.filter_jit
 def start(world: World, config: Her, key: PRNGKeyArray) -> Learning:
     """The first moment of a run: as many steps of play as hindsight looks back on."""
@@ -237,11 +215,6 @@ def loss(config: Her, network: Trunk, target: Trunk, step: Pursued, goal: Bool[A
     following = jnp.clip(values(target, step.next_x, goal)[choice], 0, 1)
     worth = jax.lax.stop_gradient(jnp.where(success, 1.0, config.gamma * following))
     return optax.losses.huber_loss(values(network, step.x, goal)[step.action], worth)
-
-
-def in_goal(goal: Bool[Array, "k m"], x: Float[Array, " k"]) -> Bool[Array, ""]:
-    """Whether a state is where the clause wants it."""
-    return reached(goal[None], x)
 
 
 def _goals(world: World, config: Her, key: PRNGKeyArray) -> Bool[Array, "n k m"]:

@@ -15,21 +15,21 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from cumulant.experiments.baselines.clauses import within
 from cumulant.experiments.baselines.playing import (
     Guided,
     Learning,
     Step,
-    descend,
+    directions,
     first_moment,
     on_sphere,
     replayed,
     restless,
     rounds,
-    within,
+    teach_anew,
 )
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
-from cumulant.freeplay.replay import sample
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 
@@ -113,7 +113,7 @@ def start(world: World, config: Metra, key: PRNGKeyArray) -> Learning:
     phi = Trunk(Inputs(k), (), d, *size, key_phi)
     q = Trunk(Inputs(k, d), (), world.num_actions, *size, key_q)
     networks = Networks(phi, q, jnp.log(jnp.float32(config.first_multiplier)))
-    guide = on_sphere(jax.random.normal(key_guide, (config.num_envs, d)))
+    guide = directions(jnp.zeros((config.num_envs, d)), key_guide)
     return first_moment(world, config, networks, guide, key_learn, keeps_guides=True)
 
 
@@ -124,17 +124,10 @@ def train(world: World, config: Metra, learning: Learning, until: Int[Array, ""]
         return networks.values(x, z).argmax()
 
     def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
-        return on_sphere(jax.random.normal(key, learning.guide.shape))
+        return directions(learning.guide, key)
 
     def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        key_batch, key_skills = jax.random.split(key)
-        batch = sample(learning.replay, key_batch, config.batch)
-        z = on_sphere(jax.random.normal(key_skills, batch.guide.shape))
-
-        def mean_loss(networks: Networks) -> Float[Array, ""]:
-            return jax.vmap(partial(loss, config, networks, learning.target))(batch, z).mean()
-
-        return descend(config, learning, mean_loss)
+        return teach_anew(config, learning, key, directions, partial(loss, config))
 
     return rounds(world, config, learning, until, act, guides, learn)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from cumulant.freeplay.learning import FINAL_RATE
 from cumulant.freeplay.replay import Replay, add, empty, sample
 from cumulant.goals.bins import bin_index
-from cumulant.goals.tasks import met, reached
+from cumulant.goals.tasks import reached
 from cumulant.transfer.reward_models import Labelled, least_squares
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import Episodes, World, advance, begin
@@ -160,6 +160,27 @@ def descend(config: Play, learning: Learning, loss: Callable[[PyTree], Float[Arr
     return learning._replace(networks=networks, target=target, optimiser=optimiser, update=learning.update + 1)
 
 
+def teach_anew(
+    config: Play,
+    learning: Learning,
+    key: PRNGKeyArray,
+    draw: Callable[[Array, PRNGKeyArray], Array],
+    loss: Callable[[PyTree, PyTree, Step, Array], Float[Array, ""]],
+) -> Learning:
+    """One update in which each step teaches a guide that is drawn for it, whichever one it was made under.
+
+    `draw` makes guides like those that it is given; `loss` is of the networks, their targets, a step and its guide.
+    """
+    key_batch, key_guides = jax.random.split(key)
+    batch = sample(learning.replay, key_batch, config.batch)
+    guides = draw(batch.guide, key_guides)
+
+    def mean_loss(networks: PyTree) -> Float[Array, ""]:
+        return jax.vmap(partial(loss, networks, learning.target))(batch, guides).mean()
+
+    return descend(config, learning, mean_loss)
+
+
 def descended(
     config: Play,
     loss: Callable[[Networks], Float[Array, ""]],
@@ -192,6 +213,11 @@ def on_sphere(vector: Float[Array, "*n d"], radius: float = 1.0) -> Float[Array,
     return radius * vector / jnp.maximum(jnp.linalg.norm(vector, axis=-1, keepdims=True), 1e-6)
 
 
+def directions(like: Float[Array, "*n d"], key: PRNGKeyArray) -> Float[Array, "*n d"]:
+    """As many vectors of length one, in any direction."""
+    return on_sphere(jax.random.normal(key, like.shape))
+
+
 def replayed(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n k"]:
     """States as the networks were taught with them."""
     return sample(learning.replay, key, _REPLAYED).next_x
@@ -200,18 +226,6 @@ def replayed(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n k"]:
 def labelled(table: Bool[Array, "c k m"], states: Float[Array, "n k"]) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
     """What reward states would have where a task is to be done, and that all of them count."""
     return jax.vmap(partial(reached, table))(states).astype(jnp.float32), jnp.ones(len(states), bool)
-
-
-def within(clause: Bool[Array, "k m"], states: Float[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "n k"]:
-    """The states, each feature that lies where the clause rules it out put anywhere that is allowed.
-
-    So states that meet a phrase are found even where none of those replayed does; it takes what is seen to be features.
-    """
-    key_bin, key_place = jax.random.split(key)
-    m = clause.shape[1]
-    allowed = jax.random.categorical(key_bin, jnp.where(clause, 0.0, -jnp.inf), shape=states.shape)
-    place = (allowed + jax.random.uniform(key_place, states.shape)) / m
-    return jnp.where(jax.vmap(partial(met, clause[None]))(states)[:, 0], states, place)
 
 
 def regressed_on_bins(

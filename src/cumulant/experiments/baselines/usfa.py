@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cumulant.experiments.baselines.her import clause_around
+from cumulant.experiments.baselines.clauses import clause_around
 from cumulant.experiments.baselines.playing import (
     Guided,
     Learning,

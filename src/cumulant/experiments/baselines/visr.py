@@ -18,18 +18,18 @@ from cumulant.experiments.baselines.playing import (
     Guided,
     Learning,
     Step,
-    descend,
+    directions,
     first_moment,
     labelled,
     on_sphere,
     replayed,
     restless,
     rounds,
+    teach_anew,
 )
 from cumulant.experiments.baselines.usfa import Successor, best_of
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
-from cumulant.freeplay.replay import sample
 from cumulant.transfer.linear_systems import solve
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
@@ -107,7 +107,7 @@ def start(world: World, config: Visr, key: PRNGKeyArray) -> Learning:
     k, d = len(world.feature_names), config.dimensions
     features = Trunk(Inputs(k), (), d, config.width, config.depth, True, key_features)
     networks = Networks(features, Successor(k, d, world.num_actions, config, key_psi))
-    guide = on_sphere(jax.random.normal(key_guide, (config.num_envs, d)))
+    guide = directions(jnp.zeros((config.num_envs, d)), key_guide)
     return first_moment(world, config, networks, guide, key_learn, keeps_guides=True)
 
 
@@ -118,17 +118,10 @@ def train(world: World, config: Visr, learning: Learning, until: Int[Array, ""])
         return networks.psi.values(x, w).argmax()
 
     def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
-        return on_sphere(jax.random.normal(key, learning.guide.shape))
+        return directions(learning.guide, key)
 
     def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        key_batch, key_weights = jax.random.split(key)
-        batch = sample(learning.replay, key_batch, config.batch)
-        w = on_sphere(jax.random.normal(key_weights, batch.guide.shape))
-
-        def mean_loss(networks: Networks) -> Float[Array, ""]:
-            return jax.vmap(partial(loss, config, networks, learning.target))(batch, w).mean()
-
-        return descend(config, learning, mean_loss)
+        return teach_anew(config, learning, key, directions, partial(loss, config))
 
     return rounds(world, config, learning, until, act, guides, learn)
 
