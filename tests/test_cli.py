@@ -19,6 +19,10 @@ def corner(obs):
     return ((obs[2] < 1 / 3) & (obs[3] > 2 / 3)).astype(float)
 
 
+def never(obs):
+    return 0 * obs[0]
+
+
 def not_a_number(obs):
     return jnp.log(-1 - obs[0])
 
@@ -77,7 +81,20 @@ def test_explain_in_a_process_of_its_own():
         (["bench", "everything"], "invalid choice 'everything'"),
         (["bench", "env", "--batch", "0"], "--batch must be at least 1"),
         (["evaluate", "--episodes", "0"], "--episodes must be at least 1"),
-        (["evaluate", "--episodes", "many"], "many"),
+        (
+            ["evaluate", "--episodes", "many"],
+            "--episodes must be a whole number, but is 'many' (see cumulant evaluate ",
+        ),
+        (["pretrain", "--gamma", "near one"], "--gamma must be a number, but is 'near one'"),
+        (
+            ["solve", "square left", "--sed", "1"],
+            "Unrecognized options: --sed, 1; did you mean --seed? (see cumulant",
+        ),
+        (
+            ["explain", "square left", "--library", "a"],
+            "Unrecognized options: --library a (see cumulant explain --he",
+        ),
+        (["check", "room"], "room stands alone: did you mean cumulant check --world room?"),
         (["evaluate", "--seed", "-1"], "a seed lies between"),
         (["evaluate", "--library", "a", "--library", "b"], "--library is given more than once: write it once"),
         (["evaluate", "--suite", "aligned", "--bins", "1001"], "--bins must lie between 2 and 1,000, but is 1001"),
@@ -189,6 +206,13 @@ def test_solve_a_reward(capsys):
     assert report["success"] > 0.9
     assert (report["model"], report["explained"]) == ("conjunction", pytest.approx(1, abs=1e-3))
     assert report["sure"] > 0.5
+
+
+def test_a_reward_that_is_never_paid_is_not_acted_on(capsys):
+    assert main(["solve", "--reward", "test_cli:never", "--budget", "1000"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "1,000 labelled steps taught nothing of test_cli:never" in captured.err.splitlines()[-1]
 
 
 def test_inspect_shows_who_moves_whom(tmp_path, capsys):

@@ -20,7 +20,7 @@ from cumulant.storage import Unwritable
 from cumulant.transfer.evaluation import Success
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import Policy
-from cumulant.worlds.films import Film
+from cumulant.worlds.films import Film, gif
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,18 @@ def test_what_a_film_is_called_is_text_and_no_markup(film):
     shown = dataclasses.replace(film, caption='"><script>alert(1)</script>')._repr_html_()
     assert "<script>" not in shown
     assert shown.count("<") == 1
+
+
+def test_what_is_seen_for_a_while_alone_keeps_its_colour():
+    shades = np.linspace(0, 255, 64).astype(np.uint8)
+    frames = np.repeat(np.broadcast_to(shades[:, None, None], (1, 64, 64, 3)), 31, axis=0).copy()
+    blue, place = (20, 90, 250), (slice(10, 14), slice(30, 34))
+    frames[8:22, *place] = blue
+    told = gif([Film("grey", frames)])
+    with Image.open(io.BytesIO(told)) as film:
+        film.seek(15)
+        shown = np.asarray(film.convert("RGB"), int)
+    assert (np.abs(shown - blue).max(axis=2) < 16).sum() == 16
 
 
 def test_a_film_replaces_a_gif_alone(film, tmp_path):

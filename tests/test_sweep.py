@@ -200,7 +200,7 @@ def test_words_give_several_budgets_or_one():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[fixed]\nsead = 1", "a trial has no 'sead': there are world, world.FIELD, method, preset, seed"),
+        ("[fixed]\nsead = 1", "a trial has no 'sead': did you mean seed?"),
         ("[other]\n", "has no place for 'other': a sweep has the tables [fixed] and [grid]"),
         ("[grid]\nseed = 1", "the grid's seed must be a list of values, but is 1"),
         ("[fixed]\nseed = 1\n[grid]\nseed = [1]", "seed is fixed, and in the grid"),
@@ -220,7 +220,7 @@ def test_words_give_several_budgets_or_one():
         ("[fixed]\nworld = 5", "a world is a name, not 5"),
         ('[fixed]\n"world.size" = 5', "has no parameter 'size'"),
         ("[grid]\nseed = [0]\nwidth = []", "the grid's width must be a list of values"),
-        ("[fixed]\nx = 2024-01-01", "a trial has no 'x'"),
+        ("[fixed]\nx = 2024-01-01", "a trial has no 'x': there are world, world.FIELD, method, preset, seed"),
         ("fixed = 5", "[fixed] and [grid] are tables"),
         ("= 5", "is not TOML"),
     ],
@@ -241,7 +241,7 @@ def test_a_file_that_is_no_sweep_is_refused_in_one_line_before_anything_is_made(
     [
         ([], "give a file, or --grid"),
         (["a.toml", "--grid", "seed=0"], "give a file, or --grid"),
-        (["no-such.toml"], "holds no no-such.toml"),
+        (["no-such.toml"], "there is no no-such.toml"),
         (["--grid", "seed"], "--grid takes key=v1,v2"),
         (["--grid", "seed=0", "seed=1"], "--grid has seed twice"),
         (["--grid", "seed=0:999999999"], "is no range"),

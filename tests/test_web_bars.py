@@ -120,7 +120,7 @@ def test_bands_are_chosen_learnt_and_acted_on(room):
         page.get_by_label("Rewarded bands").get_by_role("button", name=name).click()
     expect(page.locator("#painted")).to_have_text("That is: lamp off and blind not open")
     page.get_by_role("button", name="Learn and act").click()
-    expect(page.locator("#lesson")).to_contain_text("2000 labelled steps")
+    expect(page.locator("#lesson")).to_contain_text("2,000 labelled steps")
     expect(page).to_have_url(re.compile(r"goal=lamp\+off\+and\+blind\+not\+open.*w="))
     expect(page.get_by_label("Goal, in plain words")).to_have_value("lamp off and blind not open")
     solved(page)

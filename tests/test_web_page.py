@@ -91,6 +91,22 @@ def test_a_typed_plan_is_ticked_off_stage_by_stage_and_its_address_restores_it(v
     assert pixels(again) == before
 
 
+PIXEL = """([x, y]) => {
+    const canvas = document.getElementById("arena");
+    const place = [Math.round(x * canvas.width), Math.round((1 - y) * canvas.height)];
+    return [...canvas.getContext("2d").getImageData(...place, 1, 1).data.slice(0, 3)];
+}"""
+
+
+def test_all_alternatives_are_shaded_and_the_one_pursued_more_than_the_others(visit):
+    page = visit("?goal=square+top+left+or+square+bottom+right&start=0.5,0.5,0.5,0.8,0.5,0.2")
+    page.get_by_role("button", name="Pause").click()
+    page.locator("#time").fill("0")
+    bare, *zones = (np.array(page.evaluate(PIXEL, place)) for place in ([0.05, 0.05], [0.05, 0.95], [0.95, 0.05]))
+    lighter, stronger = sorted(np.abs(zone - bare).max() for zone in zones)
+    assert 0 < lighter < stronger
+
+
 def test_a_plan_that_is_broken_or_refused_says_why(visit):
     page = visit("?goal=circle+top+without+agent+bottom&start=0.5,0.4,0.1,0.5,0.9,0.1")
     page.locator("#arena").focus()
@@ -193,7 +209,7 @@ def test_a_painted_region_is_learnt_and_acted_on(visit):
     for n in (3, 4):
         cells.nth(n).click()
     page.get_by_role("button", name="Learn and act").click()
-    expect(page.locator("#lesson")).to_contain_text("2000 labelled steps")
+    expect(page.locator("#lesson")).to_contain_text("2,000 labelled steps")
     expect(page).to_have_url(re.compile("w="))
     solved(page)
 

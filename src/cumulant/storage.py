@@ -238,7 +238,8 @@ def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Unreadable(f"{folder} holds no {name}" if folder.is_dir() else f"there is no folder {folder}") from None
+        here = f"there is no {name}" if folder == Path() else f"{folder} holds no {name}"
+        raise Unreadable(here if folder.is_dir() else f"there is no folder {folder}") from None
     except (OSError, ValueError) as error:
         reason = "it is a link" if path.is_symlink() else getattr(error, "strerror", None) or error
         raise Unreadable(f"{path} cannot be read: {reason}") from None

@@ -47,6 +47,18 @@ line; 130 stopped by Ctrl+C, and saved where there was something to save.
 """
 
 _OF_A_PHRASE = ("solve", "explain")  # commands that take one
+_OF_A_WORLD = ("check", "pretrain", "represent")  # commands that take no words, but a world
+_PLAINLY = {  # what tyro says, and what a person would
+    r"^Error parsing (--\S+): invalid literal for int\(\) with base 10: ": r"\1 must be a whole number, but is ",
+    r"^Error parsing (--\S+): could not convert string to float: ": r"\1 must be a number, but is ",
+    r"^Error parsing (--\S+): ": r"\1: ",
+    r"Unrecognized or misplaced options: ": "Unrecognized options: ",
+    r" \(applied to [^)]*\)": "",
+    r" Arguments are applied to the directly preceding .*": "",
+}
+_MEANT = re.compile(  # what tyro suggests, and of which commands
+    r"│\s{5}(--[\w-]+)(.*?)(?=│\s{5}--|╰)", re.DOTALL
+)
 _OF_SEVERAL = ("--library", "--objects", "--only", "--grid")  # options that take several values
 
 
@@ -161,8 +173,7 @@ def _read_command(argv: Sequence[str]) -> Any:
             raise
         if (meant := _meant(argv)) is not None:
             raise BadInput(meant) from None
-        words = re.sub(r"^Error parsing \S+: ", "", _first_block(said.getvalue()))  # tyro's own name of the settings
-        raise BadInput(f"{words} (see cumulant --help)") from None
+        raise BadInput(_plainly(said.getvalue(), argv)) from None
 
 
 def _meant(argv: Sequence[str]) -> str | None:
@@ -174,7 +185,23 @@ def _meant(argv: Sequence[str]) -> str | None:
         return f"there is no command {command}: " + (f"did you mean {near[0]}?" if near else ", ".join(names))
     if command in _OF_A_PHRASE and len(words) > 1:
         return f'put the phrase in quotes: cumulant {command} "{" ".join(words)}"'
+    if command in _OF_A_WORLD and words:
+        return f"{words[0]} stands alone: did you mean cumulant {command} --world {words[0]}?"
     return None
+
+
+def _plainly(box: str, argv: Sequence[str]) -> str:
+    """What tyro's box says, in one line of our own words, and where there is more to read."""
+    words = _first_block(box)
+    words = re.sub(r"^Error parsing (?!-)\S+: ", "", words)  # tyro's own name of the settings
+    for theirs, ours in _PLAINLY.items():
+        words = re.sub(theirs, ours, words)
+    command = argv[0] if argv and not argv[0].startswith("-") else ""
+    wrong = next((word for word in argv if word.startswith("--") and word in words), "")
+    own = [option for option, where in _MEANT.findall(box) if f"in cumulant {command} --help" in where]
+    if words.startswith("Unrecognized") and (near := get_close_matches(wrong, own, 1)):
+        words += f"; did you mean {near[0]}?"
+    return f"{words} (see {' '.join(filter(None, ('cumulant', command, '--help')))})"
 
 
 def _empty_option(argv: Sequence[str]) -> str | None:

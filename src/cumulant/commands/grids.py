@@ -4,6 +4,7 @@ import ast
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,8 +128,12 @@ def _trial(given: Choice, own: str, worlds: "dict[str, World]") -> "Trial":
     if type(judged.get("budgets")) is int:  # one alone
         judged["budgets"] = (judged["budgets"],)
     if left:
-        own_keys = ["world", "world.FIELD", "method", "preset", "seed", *(field.name for field in fields(Evaluation))]
-        raise BadInput(f"a trial has no {next(iter(left))!r}: there are {', '.join([*own_keys, *known])}")
+        odd = next(iter(left))
+        of_trials = ["world", "world.FIELD", "method", "preset", "seed", *(field.name for field in fields(Evaluation))]
+        there_are = [*of_trials, *known]
+        near = get_close_matches(odd, there_are, 1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(there_are)}"
+        raise BadInput(f"a trial has no {odd!r}: {meant}")
     try:
         return Trial(
             world, replace(suited(method.presets[preset], world), **settings), seed, Evaluation(**judged), name

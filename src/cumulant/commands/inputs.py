@@ -65,7 +65,7 @@ def library_in(path: Path | None, features: str = "", world: str = "") -> "Libra
     from cumulant.transfer.library import Library
 
     if world and path is None:
-        raise BadInput("the library that ships has its own world: give --library with --world")
+        raise BadInput("the library that ships has its own world: give one that was trained there, by --library")
     known = world_named(world, features) if world else None
     if world.startswith(GYMNASIUM):
         features = ""  # they are the world's own

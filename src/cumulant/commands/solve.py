@@ -89,7 +89,7 @@ class Solve:
             reward = reward_named(self.reward, library)
             with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
                 belief = library.understand_reward(reward, jax.random.fold_in(key, 0), self.budget)
-            w = belief.w
+            w = _taught(belief, self.reward, self.budget)
             named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget} | _reading(belief)
 
             def played() -> Any:
@@ -135,11 +135,15 @@ class Solve:
 
     def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
         """The report, for people to read."""
-        print(f"understood as: {report['canonical']}")
+        from cumulant.transfer.reward_models import MODELS
+
+        # A sum has no goal of its own, but for what it favours most.
+        asked = "it goes for" if report.get("model", MODELS[1]) != MODELS[1] else "understood as"
+        print(f"{asked}: {report['canonical']}")
         if "remark" in report:
             print(f"note: {report['remark']}")
         if "model" in report:
-            print(f"read as a {report['model']}, {_percent(report['sure'])} sure", end="")
+            print(f"as far as these steps tell, a {report['model']}, {_percent(report['sure'])} sure", end="")
             print(f"; it explains {_percent(report['explained'])} of the reward's variance")
         for i, stage in enumerate(report.get("stages", ())):
             print(f"  {i + 1}. {stage['canonical']}: reached in {stage['reached']:.3f}")
@@ -150,6 +154,14 @@ class Solve:
             print(f"violated in {report['violated']:.3f}: what to avoid was entered, or what to keep was lost")
         if self.gif:
             print(f"watch {self.gif}")
+
+
+def _taught(belief: "Belief", reward: str, budget: int) -> Any:
+    """The weights to act on; refused where there are none."""
+    if not belief.w.any():
+        steps = f"{budget:,} labelled steps taught nothing of {reward}"
+        raise BadInput(f"{steps}: all earned the same, or too few did not; a larger --budget may help")
+    return belief.w
 
 
 def _reading(belief: "Belief") -> dict[str, Any]:

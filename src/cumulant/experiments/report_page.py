@@ -40,8 +40,8 @@ img { width: 100%; height: auto; display: block; } code { font-size: .88em; over
 
 def page(report: SweepReport) -> str:
     """The whole page."""
-    trials = sum(len(each.trials) for each in report.settings)
-    counted = f"{trials} finished trials of {len(report.settings)} settings"
+    trials, choices = sum(len(each.trials) for each in report.settings), len(report.settings)
+    counted = f"{trials:,} finished trial{'s' * (trials != 1)} of {choices:,} choice{'s' * (choices != 1)} of settings"
     counted += f", {len(report.failed)} failed" if report.failed else ""
     parts = [
         *(_best(each) for each in report.best),

@@ -26,6 +26,7 @@ from cumulant.worlds.protocol import Arena, World, check_drawable, render
 _PAPER, _INK, _QUIET, _GOOD, _BAD = "#ffffff", "#20242e", "#6b7280", "#007a5a", "#b34a00"
 WORTHWHILE = 20  # steps of an episode that is worth watching, and at most twice as many
 _MARGIN, _CAPTION, _SIZE, _STARTS = 12, 44, 320, 16
+_COLOURS, _LOOKED_AT = 64, 8  # of a film's palette, and frames that it is made from
 _LINE = 46  # characters beside each other above a film
 _TICK, _LINE_HEIGHT, _TICKED = 15, 18, ImageFont.load_default(12)  # of what is ticked off above a film
 
@@ -148,10 +149,17 @@ def gif(films: Sequence[Film], fps: int = 10) -> bytes:
     pictures = [_row([(film, min(t, len(film.frames) - 1)) for film in films]) for t in range(last + 1)]
     durations = [1000 // fps] * last + [2000]
     data = io.BytesIO()
-    palette = pictures[-1].quantize(64)  # one palette for all frames: no flicker, and a small file
+    palette = _palette(pictures)
     images = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     images[0].save(data, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
     return data.getvalue()
+
+
+def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
+    """The same colours for all: no flicker, a small file. What is rare, or there for a while, has its own, too."""
+    some = np.unique(np.linspace(0, len(pictures) - 1, _LOOKED_AT).round().astype(int))
+    beside = Image.fromarray(np.concatenate([np.asarray(pictures[t]) for t in some]))
+    return beside.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE)
 
 
 def save_contact_sheet(path: Path, films: Sequence[Film], columns: int = 6) -> None:

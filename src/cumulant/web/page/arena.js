@@ -11,15 +11,15 @@ export function fit(canvas) {
   return side;
 }
 
-/** Draw positions (x, y of each sprite), over where a clause wants its sprites and, hatched, what is to be avoided. */
-export function draw(canvas, world, positions, { clause = [], avoid = [], bins = world.bins } = {}) {
+/** Draw positions (x, y of each sprite), over where clauses want their sprites and, hatched, what is to be avoided. */
+export function draw(canvas, world, positions, { clauses = [], avoid = [], bins = world.bins } = {}) {
   const side = fit(canvas);
   const pen = canvas.getContext("2d");
   pen.setTransform(side, 0, 0, -side, 0, side); // from here on, in the arena's units
   pen.fillStyle = world.background;
   pen.fillRect(0, 0, 1, 1);
   drawLines(pen, bins);
-  world.sprites.forEach((sprite) => drawWish(pen, sprite, clause, bins));
+  clauses.forEach((wish) => world.sprites.forEach((sprite) => drawWish(pen, sprite, wish, bins)));
   avoid.forEach((one) => world.sprites.forEach((sprite) => drawForbidden(pen, sprite, one, bins)));
   for (let i = world.sprites.length - 1; i > 0; i--) {
     drawObject(pen, world.sprites[i], world.half_extent, positions[2 * i], positions[2 * i + 1]);
@@ -46,9 +46,9 @@ function drawLines(pen, bins) {
   }
 }
 
-function drawWish(pen, sprite, clause, bins) {
+function drawWish(pen, sprite, { clause, pursued }, bins) {
   pen.fillStyle = sprite.colour;
-  pen.globalAlpha = 0.16;
+  pen.globalAlpha = pursued ? 0.16 : 0.08;
   for (const [x, y] of cellsOf(sprite, clause, bins)) pen.fillRect(x / bins, y / bins, 1 / bins, 1 / bins);
   pen.globalAlpha = 1;
 }

@@ -95,15 +95,17 @@ export class Compare {
   }
 
   count(method, tally, { success, steps }) {
+    const limit = this.world.max_steps * this.goal.stages.length;
     success.forEach((solved, i) => {
       tally.played++;
       tally.solved += solved;
-      tally.steps += solved ? steps[i] : 0;
+      tally.steps += solved ? steps[i] : limit; // or a player that mostly fails would look quick
     });
     const { bar, note } = this.panels[method];
     bar.value = tally.solved / tally.played;
-    const mean = tally.solved ? `, ${decimals(tally.steps / tally.solved, 1)} steps where solved` : "";
-    note.textContent = `${decimals((100 * tally.solved) / tally.played, 1)} % of ${tally.played}${mean}`;
+    const counted = tally.solved < tally.played ? `, a failure counting as ${limit}` : "";
+    const mean = `${decimals(tally.steps / tally.played, 1)} steps${counted}`;
+    note.textContent = `${decimals((100 * tally.solved) / tally.played, 1)} % of ${tally.played}, ${mean}`;
   }
 }
 

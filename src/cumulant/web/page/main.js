@@ -159,9 +159,9 @@ function show(positions, t) {
   film?.show(t);
 }
 
-/** The clause that is in mind, if the agent has the current stage in mind. */
+/** The clause that is in mind, if the agent has the current stage in mind; of weights that were taught none is the phrase's. */
 function pursued(mind, t) {
-  return mind?.stage === stageAt(t) ? mind.clause : undefined;
+  return mind?.stage === stageAt(t) && asked.weights === null ? mind.clause : undefined;
 }
 
 function changed({ t, last, ended, playing }) {

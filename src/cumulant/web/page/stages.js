@@ -17,11 +17,14 @@ export function showStages(list, stages, now, violation = "") {
   }));
 }
 
-/** What the arena shows of a stage: the clause that is pursued, or the only one, and what is to be avoided. */
+/** What the arena shows of a stage: its clauses, whether each is pursued or the only one, and what is to be avoided. */
 export function wishOf({ stages, bins }, stage, pursued) {
   const { clauses, avoid } = stages[Math.min(stage, stages.length - 1)];
-  const clause = clauses[clauses.length === 1 ? 0 : pursued] ?? [];
-  return { clause: clause.filter((wish) => !avoid.some((denied) => opposite(wish, denied, bins))), avoid, bins };
+  const shown = clauses.map((clause, i) => {
+    const wishes = clause.filter((wish) => !avoid.some((denied) => opposite(wish, denied, bins)));
+    return { clause: wishes, pursued: clauses.length === 1 || i === pursued };
+  });
+  return { clauses: shown, avoid, bins };
 }
 
 /** Whether a condition says no more than that what is hatched anyway is to be avoided. */

@@ -48,8 +48,9 @@ export class Teach {
       call("teach", { phrase, seed, steps }),
     ]);
     for (const { steps: taken, rewarded, weights, model, sure } of nothing ? [] : lessons) {
-      const reading = rewarded ? `: a ${model}, ${Math.floor(100 * sure)} % sure` : "";
-      this.lesson.textContent = `${taken} labelled steps, ${rewarded} of them rewarded${reading}`;
+      const reading = rewarded ? `. As far as they tell: a ${model}, ${Math.floor(100 * sure)} % sure` : "";
+      const counts = [taken, rewarded].map((steps) => steps.toLocaleString("en"));
+      this.lesson.textContent = `${counts[0]} labelled steps, ${counts[1]} of them rewarded${reading}`;
       this.grid.show({ weights, numbers: weights });
       await new Promise((resolve) => setTimeout(resolve, PAUSE));
     }
