@@ -56,7 +56,7 @@ COMMANDS = (
     Timed("evaluate --objects square star"),
     Timed("inspect"),
     Timed("pretrain --out library", "loss"),
-    Timed("represent --out encoder --size 32", "loss"),
+    Timed("represent --out encoder --size 32", "updates of"),
     Timed("sweep --grid seed=0:2 width=8 num_envs=4 env_steps=400 replay=400 episodes=2 --out sweep"),
     Timed("reproduce theorem"),
     Timed("reproduce fig4 --smoke --out runs", "updates"),
