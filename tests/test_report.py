@@ -49,6 +49,8 @@ def test_the_best_is_told_with_its_interval_and_what_it_was_chosen_on(folder):
     assert best.not_told_apart == ("width 64",)
     assert best.chosen_on == "chosen on tasks of seed 1000 after training with the seeds 0, 1, 2"
     assert report.failed == {"room-ill": f"ValueError: {WILD}"}
+    same = {"method": "play", "world.kind": "Room", "what.learning_rate": "0.001"}
+    assert report.common == same | {"evaluation.task_seed": "1000", "evaluation.episodes": "8"}
 
 
 def test_an_interval_is_over_seeds_and_of_one_seed_over_its_episodes():
@@ -114,6 +116,7 @@ def test_the_page_holds_all_it_needs_and_escapes_what_it_shows(folder, capsys):
     page.feed((folder / "report.html").read_text())
     assert "script" not in page.tags
     assert page.words.count(WILD) >= 2  # the failure, and a label
+    assert "4 settings" in page.words  # that no trial varied: the world is not one of them
     assert len(page.links) == 5  # by class of two lines, labelled steps, and two on the way
     for link in page.links:
         head, _, data = link.partition(",")

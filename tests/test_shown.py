@@ -64,7 +64,7 @@ def test_what_is_seen_for_a_while_alone_keeps_its_colour():
     frames = np.repeat(np.broadcast_to(shades[:, None, None], (1, 64, 64, 3)), 31, axis=0).copy()
     blue, place = (20, 90, 250), (slice(10, 14), slice(30, 34))
     frames[8:22, *place] = blue
-    told = gif([Film("grey", frames)])
+    told = gif([Film("grey", frames, None)])
     with Image.open(io.BytesIO(told)) as film:
         film.seek(15)
         shown = np.asarray(film.convert("RGB"), int)

@@ -5,7 +5,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from itertools import pairwise, takewhile
 from typing import Annotated, Any, get_args
@@ -56,9 +56,6 @@ _PLAINLY = {  # what tyro says, and what a person would
     r" \(applied to [^)]*\)": "",
     r" Arguments are applied to the directly preceding .*": "",
 }
-_MEANT = re.compile(  # what tyro suggests, and of which commands
-    r"│\s{5}(--[\w-]+)(.*?)(?=│\s{5}--|╰)", re.DOTALL
-)
 _OF_SEVERAL = ("--library", "--objects", "--only", "--grid")  # options that take several values
 
 
@@ -198,10 +195,20 @@ def _plainly(box: str, argv: Sequence[str]) -> str:
         words = re.sub(theirs, ours, words)
     command = argv[0] if argv and not argv[0].startswith("-") else ""
     wrong = next((word for word in argv if word.startswith("--") and word in words), "")
-    own = [option for option, where in _MEANT.findall(box) if f"in cumulant {command} --help" in where]
-    if words.startswith("Unrecognized") and (near := get_close_matches(wrong, own, 1)):
+    if words.startswith("Unrecognized") and (near := get_close_matches(wrong, list(_suggested(box, command)), 1)):
         words += f"; did you mean {near[0]}?"
     return f"{words} (see {' '.join(filter(None, ('cumulant', command, '--help')))})"
+
+
+def _suggested(box: str, command: str) -> Iterator[str]:
+    """The options of a command that tyro suggests in its box, which is drawn with lines or, in ASCII, without."""
+    option = ""
+    for line in box.splitlines():
+        words = line.strip("│ ")
+        if re.match(r"--\w", words):
+            option = words.split()[0]
+        elif words == f"in cumulant {command} --help":
+            yield option
 
 
 def _empty_option(argv: Sequence[str]) -> str | None:

@@ -18,23 +18,27 @@ _COLOURS = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9 #d55e00 #777777 #000000".spl
 _MARKERS = "osD^vXP*"
 _ON_THE_WAY = (("success", "success on held-out goals"), ("loss", "loss"))
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: #1b1f24; background: #f4f5f7;
-  margin: 0; }
+:root { color-scheme: light; --ink: #1b1f24; --quiet: #59636e; --paper: #f4f5f7; --card: #fff; --line: #dfe3e8; }
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; --ink: #eceef2; --quiet: #a6afbd; --paper: #12151a; --card: #1b1f27; --line: #323946; }
+}
+body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink);
+  background: var(--paper); margin: 0; }
 main { max-width: 1240px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 0 0 .75rem; }
-p { margin: .4rem 0; } .quiet { color: #59636e; }
-section { background: #fff; border: 1px solid #dfe3e8; border-radius: 10px;
+p { margin: .4rem 0; } .quiet { color: var(--quiet); }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 1.25rem 1.5rem; margin: 1.25rem 0; }
 .best { border-left: 5px solid #009e73; } .failed { border-left: 5px solid #d55e00; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .4rem .45rem; border-bottom: 1px solid #e6e9ed; white-space: nowrap; }
+th, td { text-align: right; padding: .4rem .45rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 9rem; }
-th { font-weight: 600; color: #59636e; white-space: normal; vertical-align: bottom; }
-td small { color: #59636e; } tr:last-child td { border-bottom: 0; }
-img { width: 100%; height: auto; display: block; } code { font-size: .88em; overflow-wrap: anywhere; }
+th { font-weight: 600; color: var(--quiet); white-space: normal; vertical-align: bottom; }
+td small { color: var(--quiet); } tr:last-child td { border-bottom: 0; }
+img { width: 100%; height: auto; display: block; background: #fff; border-radius: 6px; }
+code { font-size: .88em; overflow-wrap: anywhere; }
 """
 
 
@@ -48,6 +52,7 @@ def page(report: SweepReport) -> str:
         *(_failed(report.failed) for _ in range(bool(report.failed))),
         *(_table(line, report.settings) for line in _lines(report.settings)),
         *_pictures(report.settings),
+        _common(report.common),
         _folders(report.settings),
     ]
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -121,6 +126,13 @@ def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def _common(common: Mapping[str, str]) -> str:
+    """What no trial varied: long, and seldom looked at."""
+    rows = [[f"<code>{escape(name)}</code>", escape(value)] for name, value in common.items()]
+    folded = f"<details><summary>{len(rows)} settings</summary>\n{_rows(['setting', 'value'], rows)}</details>"
+    return _section("The same in all trials", folded) if rows else ""
 
 
 def _folders(settings: Sequence[Setting]) -> str:

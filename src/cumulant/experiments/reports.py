@@ -51,6 +51,7 @@ class SweepReport(NamedTuple):
 
     folder: str
     settings: list[Setting]
+    common: dict[str, str]  # what none of them varied, by its dotted name
     best: list[Best]
     failed: dict[str, str]
 
@@ -68,10 +69,13 @@ def summarise_sweep(folder: Path) -> SweepReport:
     alike: dict[str, list[tuple[Run, Path]]] = {}
     for run, path in runs:
         alike.setdefault(_but_seed(run), []).append((run, path))
-    varied = _varied([json.loads(key) for key in alike])
+    flat = [_flat(json.loads(key)) for key in alike]
+    varied = _varied(flat)
     settings = [_setting(json.loads(key), varied, group) for key, group in alike.items()]
     settings.sort(key=lambda each: -next((point.mean for point in each.overall.values()), 0.0))
-    return SweepReport(str(folder), settings, list(_best(settings)), failed)
+    shared = [(name, value) for each in flat[:1] for name, value in each.items() if name not in varied]
+    common = {printable(name): printable(_short(value)) for name, value in shared}
+    return SweepReport(str(folder), settings, common, list(_best(settings)), failed)
 
 
 def _is_trial(run: Run) -> bool:
@@ -104,9 +108,8 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
     return flat
 
 
-def _varied(settings: Sequence[dict[str, Any]]) -> list[str]:
+def _varied(flat: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is not the same everywhere."""
-    flat = [_flat(each) for each in settings]
     names = dict.fromkeys(name for each in flat for name in each)
     return [name for name in names if len({json.dumps(each.get(name)) for each in flat}) > 1]
 
@@ -227,4 +230,10 @@ def as_plain(report: SweepReport) -> dict[str, Any]:
         for each in report.settings
     ]
     best = [each._asdict() | {"success": list(each.success)} for each in report.best]
-    return {"folder": report.folder, "settings": settings, "best": best, "failed": report.failed}
+    return {
+        "folder": report.folder,
+        "settings": settings,
+        "common": report.common,
+        "best": best,
+        "failed": report.failed,
+    }

@@ -16,8 +16,8 @@ const METHODS = {
 const EPISODES = 200;
 
 export class Compare {
-  constructor(world, box) {
-    this.world = world;
+  constructor(world, box, button) {
+    Object.assign(this, { world, button });
     this.run = 0; // a newer run makes the older ones stop
     this.methods = Object.keys(METHODS).filter((method) => world.methods.includes(method));
     this.panels = Object.fromEntries(this.methods.map((name) => [name, panel(world, name)]));
@@ -30,6 +30,7 @@ export class Compare {
 
   stop() {
     this.run++;
+    this.button.disabled = false;
     Object.values(this.panels).forEach((one) => one.player?.pause());
   }
 
@@ -54,6 +55,15 @@ export class Compare {
   async start(request, speed) {
     this.stop();
     const run = this.run;
+    this.button.disabled = true;
+    try {
+      await this.play(request, speed, run);
+    } finally {
+      if (run === this.run) this.button.disabled = false;
+    }
+  }
+
+  async play(request, speed, run) {
     await Promise.all(this.methods.map((method) => this.watch({ ...request, method }, speed, run)));
     const { phrase, weights, seed } = request;
     const tally = Object.fromEntries(this.methods.map((method) => [method, { solved: 0, steps: 0, played: 0 }]));

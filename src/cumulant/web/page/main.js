@@ -39,7 +39,7 @@ const view = sprites ? arenaView(world, $("arena")) : barsView(world, new Bars(w
 const film = !sprites && world.draws ? new Film($("arena")) : null;
 if (!sprites) $("bars").append(view.element);
 const player = new Player(show, changed);
-const compare = new Compare(world, $("players"));
+const compare = new Compare(world, $("players"), $("run-compare"));
 const region = sprites ? new Painting(world, { sprites: $("taught-sprite"), paint: $("paint") }) : new Bands(world, $("bands"));
 const teach = new Teach(world, region, { lesson: $("lesson"), table: $("learnt"), painted: $("painted") });
 const psi = new PsiView(world, { maps: $("maps"), action: $("psi-action"), note: $("psi-note") });
