@@ -6,7 +6,9 @@ from pathlib import Path
 import jax
 import pytest
 
+from conftest import THIRDS
 from cumulant.commands import programs
+from cumulant.experiments.starts import start
 
 SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 
@@ -71,3 +73,9 @@ def test_two_commands_that_remove_the_oldest_at_once_both_keep_what_they_compile
     monkeypatch.setattr(Path, "is_file", removed)
     programs.keep_programs()
     assert environment["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cumulant")
+
+
+def test_a_phrase_is_acted_on_by_few_programs_which_are_kept(tmp_path):
+    command = ["solve", "square left", "--library", str(THIRDS), "--episodes", "3"]
+    assert start(command, str(tmp_path)).programs <= 4  # keys, weights, episodes; and none for every small array
+    assert any(path.name.startswith("jit_attempts_at_one") for path in (tmp_path / "cumulant").iterdir())

@@ -63,9 +63,9 @@ class Demo:
         tables = tables_of([task for (task,) in tasks.values()])
         keys = jax.random.split(key, (len(tasks), self.episodes))
         with doing(f"playing three phrases from {self.episodes:,} starts each", self.json):
-            played = attempts(world, library.gpi(), tables, library.weights_of_all(tables), keys)
-            ends = jax.device_get((played.success[:, None], played.steps[:, None]))
-        own = [summarise(success, steps, world.max_steps) for success, steps in zip(*ends, strict=True)]
+            played = jax.device_get(attempts(world, library.gpi(), tables, library.weights_of_all(tables), keys))
+        ends = zip(played.success[:, None], played.steps[:, None], strict=True)
+        own = [summarise(success, steps, world.max_steps) for success, steps in ends]
         results = {"zero_shot": dict(zip(tasks, own, strict=True))}
         with doing("playing the same with the oracle and at random", self.json):
             results |= evaluate_references(world, tasks, key, self.episodes)

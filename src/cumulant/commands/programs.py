@@ -6,7 +6,7 @@ import sys
 import warnings
 from pathlib import Path
 
-_WORTH_KEEPING = "0.3"  # seconds of compiling
+_WORTH_KEEPING = "0.05"  # seconds of compiling
 _MOST_BYTES = 2**29  # beyond which the oldest are removed
 _MOSTLY = 0.8  # of that: what then stays
 

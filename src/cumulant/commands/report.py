@@ -8,7 +8,7 @@ from rich.markup import escape
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, usable_files
-from cumulant.commands.output import print_json, print_table
+from cumulant.commands.output import on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
     from cumulant.experiments.reports import SweepReport
@@ -29,19 +29,21 @@ class Report:
 
     def run(self) -> None:
         """Read, tell, write."""
-        from cumulant.experiments.report_page import page
-        from cumulant.experiments.reports import as_plain, summarise_sweep
-        from cumulant.storage import Unreadable, write_json, write_whole
+        with on_terminal("reading", self.json):
+            from cumulant.experiments.report_page import page
+            from cumulant.experiments.reports import as_plain, summarise_sweep
+            from cumulant.storage import Unreadable, write_json, write_whole
 
-        data, picture = self.folder / "report.json", self.folder / "report.html"
-        try:
-            report = summarise_sweep(self.folder)
-        except Unreadable as error:
-            raise BadInput(str(error)) from None
-        usable_files(data, picture)
+            data, picture = self.folder / "report.json", self.folder / "report.html"
+            try:
+                report = summarise_sweep(self.folder)
+            except Unreadable as error:
+                raise BadInput(str(error)) from None
+            usable_files(data, picture)
         plain = as_plain(report)
         write_json(data, plain)
-        write_whole(picture, page(report).encode())
+        with on_terminal("drawing", self.json):
+            write_whole(picture, page(report).encode())
         if self.json:
             return print_json(plain)
         _tell(report)

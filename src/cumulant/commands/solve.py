@@ -62,10 +62,10 @@ class Solve:
             from cumulant.goals.plans import Plan, tables_of
             from cumulant.storage import write_whole
             from cumulant.transfer.evaluation import summarise
-            from cumulant.worlds.episodes import attempts, episode_keys, play_many
+            from cumulant.worlds.episodes import attempts_at_one, episode_keys, play_many
 
             self._check()
-            library, key = self.using.load(), key_of(self.seed)
+            library = self.using.load()
         world = library.seen
         if self.phrase and library.why_no_words:
             raise BadInput(f"{library.why_no_words}: give --reward")
@@ -83,12 +83,11 @@ class Solve:
                 named["remark"] = remark
 
             def played() -> Any:  # a program that serves the next phrase too
-                each = attempts(world, library.gpi(committed), tables, guides, keys[None])
-                return jax.tree.map(lambda leaf: leaf[0], each)
+                return attempts_at_one(world, library.gpi(committed), tables, guides, keys)
         else:
             reward = reward_named(self.reward, library)
             with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
-                belief = library.understand_reward(reward, jax.random.fold_in(key, 0), self.budget)
+                belief = library.understand_reward(reward, jax.random.fold_in(key_of(self.seed), 0), self.budget)
             w = _taught(belief, self.reward, self.budget)
             named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget} | _reading(belief)
 
@@ -118,6 +117,7 @@ class Solve:
 
     def _check(self) -> None:
         """Refuse what cannot be done, before anything is loaded."""
+        from cumulant.bounds import check_seed
         from cumulant.transfer.evaluation import check_episodes
         from cumulant.transfer.inference import check_budget
 
@@ -126,6 +126,7 @@ class Solve:
         at_least("episodes", self.episodes, 1)
         at_least("budget", self.budget, 1)
         check_episodes(self.episodes)
+        check_seed(self.seed)
         check_budget(self.budget)
         if self.gif and self.gif.suffix.lower() not in ("", ".gif"):
             raise BadInput(f"--gif writes a GIF: let the name end in .gif, which {self.gif.name} does not")

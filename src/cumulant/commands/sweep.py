@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, at_least, usable_folder
+from cumulant.commands.output import on_terminal
 
 if TYPE_CHECKING:
     from cumulant.experiments.engines import Engine
@@ -38,12 +39,13 @@ class Sweep:
 
     def run(self) -> None:
         """Run what is not finished."""
-        from cumulant.commands.following import Following
-        from cumulant.experiments.on_ray import NoCluster
-        from cumulant.experiments.sweeps import check, sweep
-        from cumulant.storage import Unreadable
+        with on_terminal("loading", self.json):
+            from cumulant.commands.following import Following
+            from cumulant.experiments.on_ray import NoCluster
+            from cumulant.experiments.sweeps import check, sweep
+            from cumulant.storage import Unreadable
 
-        trials = self._trials()
+            trials = self._trials()
         engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries, self.in_step)
         check(trials, here=self.engine == "local")  # `sweep` does too, but only when there are a cluster and a folder
         try:

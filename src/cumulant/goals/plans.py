@@ -244,13 +244,13 @@ def _stacked(unlike: Sequence[Plan]) -> PlanTable:
     def padded(rows: Sequence[Sequence[Task | None]], otherwise: Task) -> Bool[Array, "n s c k m"]:
         filled = [[task or otherwise for task in [*row, *[None] * (longest - len(row))]] for row in rows]
         clauses = max(len(task.clauses) for row in filled for task in row)
-        return jnp.asarray(np.stack([[task.table(clauses) for task in row] for row in filled]))
+        return jax.device_put(np.stack([[task.table(clauses) for task in row] for row in filled]))
 
     return PlanTable(
         goal=padded([plan.goals for plan in plans], anything),
         avoid=padded([[stage.avoid for stage in plan.stages] for plan in plans], nothing),
         kept=padded([plan.kept for plan in plans], anything),
-        stages=jnp.asarray([len(plan.stages) for plan in plans], jnp.int32),
+        stages=jax.device_put(np.array([len(plan.stages) for plan in plans], np.int32)),
     )
 
 

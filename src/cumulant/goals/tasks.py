@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -176,7 +177,7 @@ def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:
     if not tasks:
         raise ValueError("there are no tasks")
     clauses, bins = max(len(task.clauses) for task in tasks), common(task.bins for task in tasks)
-    return jnp.asarray(np.stack([np.repeat(task.table(clauses), bins // task.bins, axis=2) for task in tasks]))
+    return jax.device_put(np.stack([np.repeat(task.table(clauses), bins // task.bins, axis=2) for task in tasks]))
 
 
 def clash(first: Task, second: Task) -> str:

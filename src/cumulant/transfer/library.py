@@ -310,7 +310,9 @@ class Library:
         path = Path(str(resources.files("cumulant") / "shipped")) if folder is None else Path(folder)
         stored = library_folders.read(path, world, features)
         inputs = inputs_of(stored.features, stored.world)
-        blank = eqx.filter_eval_shape(make_network, stored.config, inputs, stored.world.num_actions, jax.random.key(0))
+        blank = eqx.filter_eval_shape(
+            lambda: make_network(stored.config, inputs, stored.world.num_actions, jax.random.key(0))
+        )
         moved = library_folders.stored_moved(path, stored.moved, inputs.features)
         record = records.read(path, stored.weights, inputs.features)
         network = storage.read(path, blank)

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -215,4 +215,4 @@ def stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | 
         moved = np.empty(0, np.float32)
     if moved.shape != (number, number) or not ((moved >= 0) & (moved <= 1)).all():
         raise Unreadable(f"{path / 'config.json'} is not valid: {_MOVED!r} holds no [{number}, {number}] shares of 1")
-    return jnp.asarray(moved)
+    return jax.device_put(moved)

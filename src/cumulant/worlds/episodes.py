@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.goals import plans
@@ -85,7 +86,7 @@ def random_policy(world: World, table: Bool[Array, "c k m"] | PlanTable | None =
 
 def episode_keys(seed: int, episodes: int) -> Key[Array, " episodes"]:
     """The keys, for `play`, of the episodes of seed, seed + 1, ...: everywhere the same episodes for the same seed."""
-    return jax.vmap(jax.random.key)(jnp.uint32(seed) + jnp.arange(episodes, dtype=jnp.uint32))
+    return jax.vmap(jax.random.key)(np.uint32(seed) + np.arange(episodes, dtype=np.uint32))
 
 
 def play(world: World, policy: Policy, goal: Goal | Course | Task | Plan, key: PRNGKeyArray) -> Play:
@@ -261,6 +262,18 @@ def attempts(
 ) -> Play:
     """An episode for every task and key, from its start to its end: leaves are [tasks, episodes, ...]."""
     return over_episodes(world, partial(attempt, world, make_policy), (tables, guides), keys)
+
+
+@eqx.filter_jit
+def attempts_at_one(
+    world: World,
+    make_policy: PolicyMaker,
+    tables: Bool[Array, "1 c k m"] | PlanTable,
+    guides: PyTree[Shaped[Array, "1 ..."]],
+    keys: Key[Array, " episodes"],
+) -> Play:
+    """The same of a single task: leaves are [episodes, ...]."""
+    return jax.tree.map(lambda leaf: leaf[0], attempts(world, make_policy, tables, guides, keys[None]))
 
 
 @eqx.filter_jit

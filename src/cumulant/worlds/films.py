@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import check_writable, write_whole
-from cumulant.worlds.episodes import Play, PolicyMaker, attempts, episode_keys
+from cumulant.worlds.episodes import Play, PolicyMaker, attempts_at_one, episode_keys
 from cumulant.worlds.markings import marked, ticked
 from cumulant.worlds.protocol import Arena, World, check_drawable, render
 
@@ -94,8 +94,8 @@ def watch(
     """
     check_drawable(world)
     tables = jnp.zeros((1, 1, len(world.feature_names), 3), bool) if goal is None else tables_of([goal])
-    played = attempts(world, make_policy, tables, guides, episode_keys(seed, _STARTS)[None])
-    film = film_of(world, caption, jax.tree.map(lambda leaf: leaf[0], played), goal, WORTHWHILE, seed)
+    played = attempts_at_one(world, make_policy, tables, guides, episode_keys(seed, _STARTS))
+    film = film_of(world, caption, played, goal, WORTHWHILE, seed)
     if goal is not None:
         return film
     moving = np.flatnonzero((film.frames != film.frames[-1]).any(axis=(1, 2, 3)))
@@ -115,18 +115,18 @@ def film_of(
     Where the world can show it, the goal is marked, and what is done of it is ticked off. `seed` is that of the first,
     if they are those of `episode_keys`.
     """
-    steps = np.asarray(episodes.steps)
-    fitting = (steps >= least) & (steps <= 2 * least) & np.asarray(episodes.success)
+    everything, success, steps = jax.device_get((episodes.states, episodes.success, episodes.steps))
+    fitting = (steps >= least) & (steps <= 2 * least) & success
     chosen = int(np.argmax(fitting if least > 1 and fitting.any() else np.minimum(steps, least)))
-    shown = int(episodes.steps[chosen]) + 1
-    states = jax.device_get(jax.tree.map(lambda leaf: leaf[chosen], episodes.states))
+    shown = int(steps[chosen]) + 1
+    states = jax.tree.map(lambda leaf: leaf[chosen], everything)
     moments = [jax.tree.map(lambda leaf, t=t: leaf[t], states) for t in range(shown)]
     frames, done = np.stack([_drawn(world, state) for state in moments]), []
     if isinstance(world, Arena):
-        places = np.asarray(jax.vmap(world.features)(jax.tree.map(lambda leaf: leaf[:shown], states)))
+        places = np.asarray(jax.vmap(world.features)(states))[:shown]  # of all: one program serves every film
         frames, done = marked(world, frames, places, goal), [] if goal is None else ticked(goal, places)
     own = None if seed is None else seed + chosen
-    return Film(caption, frames, bool(episodes.success[chosen]), seed=own, done=done)
+    return Film(caption, frames, bool(success[chosen]), seed=own, done=done)
 
 
 @eqx.filter_jit
