@@ -133,3 +133,29 @@ sys.exit(command.main())
 def test_ctrl_c_ends_a_command_quietly_even_while_garbage_is_collected():
     ended = subprocess.run([sys.executable, "-c", SWALLOWED], check=False, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+COMPILING = """
+import os, signal, sys, threading, time
+import jax, jax.numpy as jnp
+from cumulant import __main__ as command
+
+def long(x):
+    for i in range(300):  # for a second or more
+        x = jnp.sort(jnp.sin(x) + i)
+    return x
+
+def run():
+    lowered = jax.jit(long).lower(jnp.ones(1000))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    lowered.compile()
+    time.sleep(60)
+
+command._run = run
+sys.exit(command.main())
+"""
+
+
+def test_ctrl_c_ends_a_command_quietly_even_while_jax_compiles():
+    ended = subprocess.run([sys.executable, "-c", COMPILING], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

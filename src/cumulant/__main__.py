@@ -3,6 +3,7 @@
 Nothing heavy is imported here, so that this comes first.
 """
 
+import contextlib
 import importlib
 import io
 import os
@@ -21,11 +22,14 @@ def main() -> int:
     signal.signal(signal.SIGINT, _interrupt)
     sys.unraisablehook = _swallowed
     try:
-        return _run()
+        status = _run()
     except KeyboardInterrupt:
-        return _STOPPED
+        status = _STOPPED
     finally:
         signal.signal(signal.SIGINT, _leave)  # what Python and JAX tidy up at the end may take a moment
+    if status == _STOPPED:  # JAX may still be compiling, in a thread of its own, which crashes as Python takes JAX down
+        _leave_with_all_said()
+    return status
 
 
 def _run() -> int:
@@ -61,6 +65,13 @@ def _is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _leave_with_all_said() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(_STOPPED)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
