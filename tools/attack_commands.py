@@ -279,7 +279,8 @@ def signal_violations(args: tuple[str, ...], number: int, after: float, place: P
     """What is wrong with how a command ends that is told to stop after some seconds; its status as a shell sees it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would ours
     command = [sys.executable, "-c", _UP, *args]
-    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    own = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}  # so that it compiles, and may be stopped doing it
+    with subprocess.Popen(command, cwd=place, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(after)
