@@ -123,9 +123,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="just the commands that hold this text")
     parser.add_argument("--show", action="store_true", help="what they wrote, too, on stderr")
     given = parser.parse_args()
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell's background has it ignored, here and in commands
+    # A shell has its background jobs ignore Ctrl+C, and what they start would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     wrong = 0
     print("| command | first sign, cold | warm | longest silence, cold | warm | done, cold | warm |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

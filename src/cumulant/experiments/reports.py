@@ -230,10 +230,4 @@ def as_plain(report: SweepReport) -> dict[str, Any]:
         for each in report.settings
     ]
     best = [each._asdict() | {"success": list(each.success)} for each in report.best]
-    return {
-        "folder": report.folder,
-        "settings": settings,
-        "common": report.common,
-        "best": best,
-        "failed": report.failed,
-    }
+    return report._asdict() | {"settings": settings, "best": best}
