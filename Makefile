@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PIP = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 # uv takes a quarter of pip's time; where it cannot (an index that only pip was told of), pip goes on. Byte code is made
 # of what is imported, when it is: of all that is installed it would take as long as the rest.
-WANTED = --quiet --constraint requirements.lock --editable '$(1)'
+WANTED = --quiet --constraint requirements.lock --editable '$(1)' $(2)
 INSTALL = $(PIP) install --quiet uv && $(BIN)/uv pip install --python $(BIN)/python $(WANTED) || \
 	{ echo "uv could not install $(1): pip tries"; $(PIP) install --no-compile $(WANTED); }
 
@@ -57,8 +57,8 @@ $(VENV)/.web: pyproject.toml requirements.lock | $(BIN)/python
 	$(call INSTALL,.[web])
 	touch $@ $(VENV)/.core
 
-$(VENV)/.dev: pyproject.toml requirements.lock | $(BIN)/python
-	$(call INSTALL,.[dev])
+$(VENV)/.dev: pyproject.toml paper/pyproject.toml requirements.lock | $(BIN)/python
+	$(call INSTALL,.[dev],--editable ./paper)
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Pin every package again, for every platform and Python.

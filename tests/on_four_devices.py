@@ -11,9 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from conftest import Sliders
 from jaxtyping import Array
 
-from conftest import Sliders
 from cumulant.bounds import OutOfBounds
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.devices import mesh_of

@@ -7,8 +7,8 @@ import shutil
 import jax
 import numpy as np
 import pytest
-
 from conftest import THIRDS, Sliders
+
 from cumulant.commands.cli import main
 from cumulant.features.coordinates import Inputs
 from cumulant.features.disentanglement import independence

@@ -6,9 +6,9 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import THIRDS
 from PIL import Image
 
-from conftest import THIRDS
 from cumulant.commands import output
 from cumulant.commands.cli import main
 from cumulant.commands.output import doing

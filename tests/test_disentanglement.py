@@ -7,7 +7,7 @@ from scipy.stats import entropy, spearmanr
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import mutual_info_score, r2_score
 
-from cumulant.experiments.drawings import draw_correlations
+from cumulant.commands.drawings import draw_correlations
 from cumulant.features.disentanglement import assignment, dci, independence, mig, rank_correlations
 
 shifts = arrays(np.float32, (3, 3), elements=st.just(0.0) | st.floats(2**-20, 1, width=32))

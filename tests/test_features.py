@@ -2,10 +2,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import unit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import unit
 from cumulant.commands.inputs import BadInput, features_named
 from cumulant.features.coordinates import entangled_features, true_features
 from cumulant.goals.bins import bin_index, phi

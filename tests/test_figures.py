@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cumulant.experiments import theory
-from cumulant.experiments.curves import BINS_STYLES, PIXEL_STYLES, STYLES
-from cumulant.experiments.drawings import draw_audit, draw_theorem
-from cumulant.experiments.scene import Scene, scene
-from cumulant.experiments.schematic import draw_schematic
+from cumulant.commands.drawings import draw_audit
 from cumulant.transfer.audit import Audit
 from cumulant.transfer.library import Library
+from cumulant_paper import theory
+from cumulant_paper.curves import BINS_STYLES, PIXEL_STYLES, STYLES
+from cumulant_paper.drawings import draw_theorem
+from cumulant_paper.scene import Scene, scene
+from cumulant_paper.schematic import draw_schematic
 from legibility import COLUMN, SMALLEST, assert_legible
 
 ROOT = Path(__file__).parent.parent
@@ -56,10 +57,12 @@ def test_pictures_are_no_wider_than_the_column_at_twice_its_sharpness():
 
 
 def test_the_documentation_shows_what_is_recorded():
-    recorded = {path.name for path in (ROOT / "results").glob("*.png")} & {path.name for path in PICTURES.iterdir()}
+    recorded = {path.name for path in (ROOT / "paper" / "results").glob("*.png")} & {
+        path.name for path in PICTURES.iterdir()
+    }
     assert {"fig4.png", "fig5.png", "objects.png", "pixels.png", "sample-complexity.png"} <= recorded
     for name in recorded:
-        assert (ROOT / "results" / name).read_bytes() == (PICTURES / name).read_bytes(), name
+        assert (ROOT / "paper" / "results" / name).read_bytes() == (PICTURES / name).read_bytes(), name
 
 
 def test_a_colour_of_figure_4_means_the_same_method_everywhere():

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import THIRDS
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from conftest import THIRDS
 from cumulant.features.coordinates import true_features
 from cumulant.goals.bins import phi
 from cumulant.goals.language import parse

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import THIRDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import THIRDS
 from cumulant.goals.rewards import rewards, value
 from cumulant.goals.tasks import reached
 from cumulant.transfer import linear_systems

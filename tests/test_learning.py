@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from conftest import Sliders
+
 from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.learning import loss, make_network, start, train
 from cumulant.freeplay.networks import merged, own_value, own_values, relations

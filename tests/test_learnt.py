@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import THIRDS
 
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
-from conftest import THIRDS
 from cumulant.commands.cli import main
 from cumulant.features.coordinates import Inputs, feature_count
 from cumulant.features.encoder import Encoder, make_autoencoder

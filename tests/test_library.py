@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-
 from conftest import THIRDS, Sliders
+
 from cumulant.commands.cli import main
 from cumulant.features.coordinates import Inputs, entangled_features, true_features
 from cumulant.freeplay.learning import make_network

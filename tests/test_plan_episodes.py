@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from conftest import THIRDS
+
 from cumulant.commands.cli import main
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Plan, Progress, tables_of
@@ -145,7 +145,7 @@ def test_a_library_with_other_bins_than_the_plans_regions_knows_when_a_stage_is_
 
 def test_edges_that_words_have_nearly_where_bins_have_theirs_are_the_same():
     """Else GPI would stop a hair short of where it believes a stage to be reached, and not know when it is outside."""
-    library = Library.load(Path(__file__).parents[1] / "results/runs/keypoints/library-0")
+    library = Library.load(Path(__file__).parents[1] / "paper/results/runs/keypoints/library-0")
     circle_y = library.grounding.latent[5]
     assert 0.35 < library.grounding.edges[5, 1] < 0.37  # learnt from a few frames: it should be a third
     plan = parse_plan("circle middle centre without circle bottom then agent left")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import jax
 import pytest
-
 from conftest import THIRDS
+
 from cumulant.commands import programs
-from cumulant.experiments.starts import start
+from cumulant_paper.starts import start
 
 SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 

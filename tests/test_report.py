@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cumulant.commands.cli import main
-from cumulant.experiments.engines import failed
-from cumulant.experiments.reports import point_of, summarise_sweep
-from cumulant.experiments.run_folders import Row, write_run
 from cumulant.freeplay.checkpoints import write_metrics
+from cumulant.sweeps.engines import failed
+from cumulant.sweeps.reports import point_of, summarise_sweep
+from cumulant.sweeps.run_folders import Row, write_run
 from cumulant.transfer.evaluation import interval
 
 WILD = "<script>alert(1)</script>$x_$"

@@ -10,11 +10,11 @@ import cumulant
 
 HOUSE = Path(cumulant.__file__).parent
 BOTTOM = ("bounds", "storage", "locks")  # small enough to be files
-ROOMS = (*BOTTOM, "goals", "worlds", "features", "freeplay", "transfer", "experiments", "web", "commands")
+ROOMS = (*BOTTOM, "goals", "worlds", "features", "freeplay", "transfer", "sweeps", "web", "commands")
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if path.parent != HOUSE or path.stem in BOTTOM)
 # Spriteworld with all that is its own; whoever else needs a world asks for what every world offers.
 SPRITEWORLD = {f"cumulant.worlds.{name}" for name in ("spriteworld", "pixels", "shapes", "renderer", "oracle")}
-MAY_KNOW_IT = ("worlds/", "experiments/", "commands/inputs.py", "commands/represent.py")
+MAY_KNOW_IT = ("worlds/", "sweeps/", "commands/inputs.py", "commands/represent.py")
 MAY_NOT = ("worlds/protocol.py", "worlds/episodes.py", "worlds/films.py")  # of their room: they are for any world
 
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from conftest import THIRDS
+
 from cumulant import Library, play, reached
 from cumulant.commands.cli import main
 from cumulant.worlds.gymnasium_envs import SpriteworldEnv

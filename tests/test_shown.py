@@ -8,10 +8,10 @@ import re
 import jax
 import numpy as np
 import pytest
+from conftest import THIRDS, Sliders
 from PIL import Image
 
 import cumulant
-from conftest import THIRDS, Sliders
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay

@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import unit, worlds
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from conftest import unit, worlds
 from cumulant.worlds.shapes import SHAPES, signed_distance
 from cumulant.worlds.spriteworld import ACTIONS, Spriteworld, State
 

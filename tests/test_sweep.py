@@ -17,17 +17,18 @@ import cumulant
 from cumulant.bounds import OutOfBounds
 from cumulant.commands.cli import main
 from cumulant.commands.grids import trials_typed
-from cumulant.experiments import sweeps, swept
-from cumulant.experiments.archives import Archive, pack, unpack
-from cumulant.experiments.engines import FAILURE, Filled, Local
-from cumulant.experiments.on_ray import NoCluster, Ray, _Errands
-from cumulant.experiments.parts import FULL, Part, Ran, run_folder, run_part, run_parts
-from cumulant.experiments.run_folders import Row, read_run
-from cumulant.experiments.sweeps import Evaluation, Trial, groups, sweep
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable
+from cumulant.sweeps import run as sweeps
+from cumulant.sweeps import swept
+from cumulant.sweeps.archives import Archive, pack, unpack
+from cumulant.sweeps.engines import FAILURE, Filled, Local
+from cumulant.sweeps.on_ray import NoCluster, Ray, _Errands
+from cumulant.sweeps.parts import FULL, Part, Ran, run_folder, run_part, run_parts
+from cumulant.sweeps.run import Evaluation, Trial, groups, sweep
+from cumulant.sweeps.run_folders import Row, read_run
 from cumulant.transfer.library import Library
 from cumulant.worlds.room import Room
 from cumulant.worlds.spriteworld import Spriteworld
@@ -41,7 +42,7 @@ ON_FOUR_DEVICES = """
 import sys, jax
 from pathlib import Path
 import cumulant
-from cumulant.experiments.engines import Local
+from cumulant.sweeps.engines import Local
 assert jax.local_device_count() == 4
 world, out = cumulant.Spriteworld(max_steps=10), Path(sys.argv[1])
 tiny = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)

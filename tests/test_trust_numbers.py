@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import THIRDS
 from jax.tree_util import Partial
 
-from conftest import THIRDS
 from cumulant.goals.suites import coverage, suite
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.goals.weights import in_units, padded, unit

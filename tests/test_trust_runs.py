@@ -11,8 +11,8 @@ import sys
 
 import jax.numpy as jnp
 import pytest
-
 from conftest import Sliders
+
 from cumulant import storage
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter

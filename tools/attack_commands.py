@@ -142,9 +142,6 @@ class Worker:
 def work() -> None:
     """What the worker does: read a command, run it with streams of its own, tell how it ended."""
     import cumulant.commands.progress
-    import cumulant.experiments.bench
-    import cumulant.experiments.drawings
-    import cumulant.experiments.figures
     import cumulant.features.representation
     import cumulant.transfer.pretraining
     import cumulant.web.server  # noqa: F401

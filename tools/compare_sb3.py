@@ -19,11 +19,11 @@ from stable_baselines3 import DQN
 
 import cumulant
 import cumulant.worlds.gymnasium_envs
-from cumulant.experiments.baselines import dqn
 from cumulant.freeplay.in_step import InStep
 from cumulant.goals.tasks import reached, tables_of
 from cumulant.storage import write_whole
 from cumulant.transfer.evaluation import evaluate
+from cumulant_paper.baselines import dqn
 
 TASKS = {"easy": "square top", "hard": "square top left"}
 GOAL, EPISODES, LOOK_EVERY = 0.9, 100, 5_000

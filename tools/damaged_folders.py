@@ -18,13 +18,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from cumulant.experiments.run_folders import Row, read_run, write_run
 from cumulant.features.coordinates import true_features
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.learning import start
 from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
+from cumulant.sweeps.run_folders import Row, read_run, write_run
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import describe
 from cumulant.transfer.records import Record

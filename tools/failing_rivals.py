@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from cumulant.commands.output import print_table
-from cumulant.experiments.parts import TUNING_SEED
-from cumulant.experiments.rivals import RIVALS, Rival
-from cumulant.experiments.trials import Trials, guides_from_words
 from cumulant.goals.tasks import tables_of
+from cumulant.sweeps.parts import TUNING_SEED
+from cumulant.sweeps.trials import Trials, guides_from_words
 from cumulant.worlds.episodes import attempts
+from cumulant_paper.rivals import RIVALS, Rival
 
 KINDS = ("object_easy", "object_hard", "conjunction")
 LAST, FEW = 20, 4  # steps at the end, and different states among them, where somebody goes to and fro

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cumulant.experiments import peers
 from cumulant.worlds.shapes import signed_distance
 from cumulant.worlds.spriteworld import Spriteworld
+from cumulant_paper import peers
 
 FOLDER = Path(__file__).parent.parent / "tests" / "golden"
 SCENES = (("square", "circle"), ("square", "circle", "triangle", "star", "pentagon", "hexagon"))

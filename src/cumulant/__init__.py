@@ -4,10 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cumulant.experiments.on_ray import Ray as Ray
-    from cumulant.experiments.sweeps import Evaluation as Evaluation
-    from cumulant.experiments.sweeps import Trial as Trial
-    from cumulant.experiments.sweeps import sweep as sweep
     from cumulant.features.encoder import Encoder as Encoder
     from cumulant.features.representation import represent as represent
     from cumulant.features.settings import Represent as Represent
@@ -24,6 +20,10 @@ if TYPE_CHECKING:
     from cumulant.goals.tasks import Task as Task
     from cumulant.goals.tasks import reached as reached
     from cumulant.storage import Unreadable as Unreadable
+    from cumulant.sweeps.on_ray import Ray as Ray
+    from cumulant.sweeps.run import Evaluation as Evaluation
+    from cumulant.sweeps.run import Trial as Trial
+    from cumulant.sweeps.run import sweep as sweep
     from cumulant.transfer.audit import audit as audit
     from cumulant.transfer.evaluation import Success as Success
     from cumulant.transfer.evaluation import evaluate as evaluate
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = {
-    "experiments.on_ray": ("Ray",),
-    "experiments.sweeps": ("Evaluation", "Trial", "sweep"),
+    "sweeps.on_ray": ("Ray",),
+    "sweeps.run": ("Evaluation", "Trial", "sweep"),
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),

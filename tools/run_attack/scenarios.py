@@ -102,8 +102,8 @@ def seeing(forced: bool) -> Scenario:
 
 def series() -> Scenario:
     """Three parts of a figure, one after the other, each of which keeps a library."""
-    from cumulant.experiments.parts import FULL, Part, Ran, Scale, run_part
-    from cumulant.experiments.run_folders import Row
+    from cumulant.sweeps.parts import FULL, Part, Ran, Scale, run_part
+    from cumulant.sweeps.run_folders import Row
     from cumulant.transfer.library import Library
 
     @dataclass(frozen=True)
@@ -134,12 +134,12 @@ def series() -> Scenario:
 
 def sweeping() -> Scenario:
     """A sweep of three trials, whose learning is done beforehand; one has failed before."""
-    from cumulant.experiments import swept
-    from cumulant.experiments.engines import Local, failed
-    from cumulant.experiments.parts import Ran
-    from cumulant.experiments.run_folders import Row
-    from cumulant.experiments.sweeps import Trial, sweep
     from cumulant.freeplay.checkpoints import write_metrics
+    from cumulant.sweeps import swept
+    from cumulant.sweeps.engines import Local, failed
+    from cumulant.sweeps.parts import Ran
+    from cumulant.sweeps.run import Trial, sweep
+    from cumulant.sweeps.run_folders import Row
     from cumulant.transfer.library import Library
     from cumulant.worlds.spriteworld import Spriteworld
 

@@ -15,7 +15,6 @@ from tyro.conf import subcommand
 
 import cumulant
 from cumulant.bounds import OutOfBounds
-from cumulant.commands.bench import Bench
 from cumulant.commands.demo import Demo
 from cumulant.commands.evaluate import Evaluate
 from cumulant.commands.explain import Explain
@@ -25,7 +24,6 @@ from cumulant.commands.pretrain import Pretrain
 from cumulant.commands.programs import keep_programs
 from cumulant.commands.report import Report
 from cumulant.commands.represent import RepresentCommand
-from cumulant.commands.reproduce import Reproduce
 from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
 from cumulant.commands.sweep import Sweep
@@ -46,6 +44,8 @@ Exit status: 0 all went well; 1 a trial of a sweep or a part of a figure failed,
 line; 130 stopped by Ctrl+C, and saved where there was something to save.
 """
 
+_OWN = tuple("demo solve serve explain represent pretrain evaluate sweep report inspect worlds check".split())
+_OF_THE_PAPER = ("reproduce", "bench")
 _OF_A_PHRASE = ("solve", "explain")  # commands that take one
 _OF_A_WORLD = ("check", "pretrain", "represent")  # commands that take no words, but a world
 _PLAINLY = {  # what tyro says, and what a person would
@@ -63,7 +63,7 @@ def _commands(argv: Sequence[str]) -> Any:
     """All commands. The defaults of `pretrain` are those of the preset that the arguments name."""
     preset = PRESETS.get(_value_of("--preset", argv), PRESETS["cpu"])
     pretrain = Pretrain(settings=preset)
-    return (
+    commands: Any = (
         Annotated[Demo, subcommand("demo")]
         | Annotated[Solve, subcommand("solve")]
         | Annotated[Serve, subcommand("serve")]
@@ -76,9 +76,23 @@ def _commands(argv: Sequence[str]) -> Any:
         | Annotated[Inspect, subcommand("inspect")]
         | Annotated[Worlds, subcommand("worlds")]
         | Annotated[Check, subcommand("check")]
-        | Annotated[Reproduce, subcommand("reproduce")]
-        | Annotated[Bench, subcommand("bench")]
     )
+    for name, command in _added_commands(argv):
+        commands |= Annotated[command, subcommand(name)]
+    return commands
+
+
+def _added_commands(argv: Sequence[str]) -> Iterator[tuple[str, type]]:
+    """Import the commands that other packages add by the entry point "cumulant.commands".
+
+    Looking for them takes a while, so they are looked for where one of them may be meant, or all are listed.
+    """
+    if argv and argv[0] in _OWN:
+        return
+    from importlib import metadata
+
+    for added in metadata.entry_points(group="cumulant.commands"):
+        yield added.name, added.load()
 
 
 def _value_of(option: str, argv: Sequence[str]) -> str:
@@ -95,6 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0, or 2 for bad input, said in one line on stderr."""
     given = sys.argv[1:] if argv is None else list(argv)
     try:
+        if given[:1] and given[0] in _OF_THE_PAPER and given[0] not in dict(_added_commands(given)):
+            raise BadInput(f"{given[0]} comes with the package cumulant-paper: pip install cumulant-paper")
         if given == ["--version"]:
             print(f"cumulant {cumulant.__version__}")
         else:

@@ -15,7 +15,7 @@ from rich.text import Text
 from cumulant.commands.output import print_json
 
 if TYPE_CHECKING:
-    from cumulant.experiments.sweeps import Swept, Trial
+    from cumulant.sweeps.run import Swept, Trial
 
 _SHOWN = 12  # trials in the table: those that failed, and the latest of the others
 _LOOKS = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cumulant.commands.inputs import BadInput
 
 if TYPE_CHECKING:
-    from cumulant.experiments.sweeps import Trial
+    from cumulant.sweeps.run import Trial
     from cumulant.worlds.protocol import World
 
 _FILE_BYTES = 2**20
@@ -60,7 +60,7 @@ def _typed(key: str, value: str) -> list[Any]:
     """A value as it was typed: a:b for the whole numbers from a to before b, a+b for one list of both."""
     first, colon, last = value.partition(":")
     if colon and first.isdecimal() and last.isdecimal():
-        from cumulant.experiments.sweeps import MAX_TRIALS
+        from cumulant.sweeps.run import MAX_TRIALS
 
         if len(value) > _LONGEST or not 0 < int(last) - int(first) <= MAX_TRIALS:
             raise BadInput(f"--grid {key}: {value[:_LONGEST]} is no range of 1 to {MAX_TRIALS:,} numbers")
@@ -75,7 +75,7 @@ def _typed(key: str, value: str) -> list[Any]:
 
 def trials_of(fixed: Choice, grids: Sequence[Mapping[str, Any]], own: str) -> "list[Trial]":
     """Every combination of what varies, with what is fixed; BadInput for what cannot be, before anything is run."""
-    from cumulant.experiments.sweeps import MAX_TRIALS
+    from cumulant.sweeps.run import MAX_TRIALS
 
     made: list[Trial] = []
     worlds: dict[str, World] = {}
@@ -110,8 +110,8 @@ def _flat(table: dict[str, Any]) -> Choice:
 def _trial(given: Choice, own: str, worlds: "dict[str, World]") -> "Trial":
     from cumulant.bounds import OutOfBounds
     from cumulant.commands.pretrain import suited
-    from cumulant.experiments.sweeps import Evaluation, Trial
-    from cumulant.experiments.swept import METHODS
+    from cumulant.sweeps.run import Evaluation, Trial
+    from cumulant.sweeps.swept import METHODS
 
     left = dict(given)
     world = _world(left, own, worlds)

@@ -65,7 +65,7 @@ class Inspect:
             print(f"Written on the card {written_card(folder)}")
 
     def _draw(self, library: "Library", result: "Audit", report: dict[str, Any]) -> None:
-        from cumulant.experiments.drawings import draw_audit
+        from cumulant.commands.drawings import draw_audit
         from cumulant.storage import write_whole
 
         entries = {name: getattr(result, name).tolist() for name in ("true", "lemma_error")}

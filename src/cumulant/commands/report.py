@@ -11,8 +11,8 @@ from cumulant.commands.inputs import BadInput, Flag, usable_files
 from cumulant.commands.output import on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
-    from cumulant.experiments.reports import SweepReport
-    from cumulant.experiments.statistics import Point
+    from cumulant.sweeps.reports import SweepReport
+    from cumulant.sweeps.statistics import Point
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Report:
     def run(self) -> None:
         """Read, tell, write."""
         with on_terminal("reading", self.json):
-            from cumulant.experiments.report_page import page
-            from cumulant.experiments.reports import as_plain, summarise_sweep
             from cumulant.storage import Unreadable, write_json, write_whole
+            from cumulant.sweeps.report_page import page
+            from cumulant.sweeps.reports import as_plain, summarise_sweep
 
             data, picture = self.folder / "report.json", self.folder / "report.html"
             try:
@@ -51,7 +51,7 @@ class Report:
 
 
 def _tell(report: "SweepReport") -> None:
-    from cumulant.experiments.engines import printable
+    from cumulant.sweeps.engines import printable
 
     def shown(words: list[str]) -> list[str]:
         return [escape(printable(each)) for each in words]

@@ -190,7 +190,7 @@ def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
     import jax.numpy as jnp
     import numpy as np
 
-    from cumulant.experiments.drawings import draw_correlations, draw_frames
+    from cumulant.commands.drawings import draw_correlations, draw_frames
     from cumulant.features.autoencoders import image_of
     from cumulant.goals.feature import names_of
 

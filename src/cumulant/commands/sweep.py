@@ -10,8 +10,8 @@ from cumulant.commands.inputs import BadInput, Flag, at_least, usable_folder
 from cumulant.commands.output import on_terminal
 
 if TYPE_CHECKING:
-    from cumulant.experiments.engines import Engine
-    from cumulant.experiments.sweeps import Trial
+    from cumulant.sweeps.engines import Engine
+    from cumulant.sweeps.run import Trial
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Sweep:
         """Run what is not finished."""
         with on_terminal("loading", self.json):
             from cumulant.commands.following import Following
-            from cumulant.experiments.on_ray import NoCluster
-            from cumulant.experiments.sweeps import check, sweep
             from cumulant.storage import Unreadable
+            from cumulant.sweeps.on_ray import NoCluster
+            from cumulant.sweeps.run import check, sweep
 
             trials = self._trials()
         engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries, self.in_step)
@@ -70,8 +70,8 @@ class Sweep:
 def engine_of(name: str, address: str, cpus: float, gpus: float, retries: int, in_step: int | None = None) -> "Engine":
     """The engine that options describe; BadInput for those that are of the other, or cannot be."""
     from cumulant.commands.programs import keep_programs
-    from cumulant.experiments.engines import Local
-    from cumulant.experiments.on_ray import Ray
+    from cumulant.sweeps.engines import Local
+    from cumulant.sweeps.on_ray import Ray
 
     if in_step is not None:
         at_least("in-step", in_step, 1)

@@ -1,0 +1,135 @@
+"""VISR (Hansen et al., 2020): features φ of unit length that tell which w guided the play, and USFA over them.
+
+The play of a policy is guided by w on the sphere, with reward φ(s)·w; φ is learnt to make just that as large as can be,
+for what each w came by: a discriminator whose density is von Mises and Fisher's. A new reward is regressed on φ, and
+the w found is the task, for GPI over the policies of w and of others.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cumulant.features.coordinates import Inputs
+from cumulant.freeplay.networks import Trunk
+from cumulant.transfer.linear_systems import solve
+from cumulant.worlds.episodes import Policy
+from cumulant.worlds.protocol import World
+from cumulant_paper.baselines.playing import (
+    Guided,
+    Learning,
+    Step,
+    directions,
+    first_moment,
+    labelled,
+    on_sphere,
+    replayed,
+    restless,
+    rounds,
+    teach_anew,
+)
+from cumulant_paper.baselines.usfa import Successor, best_of
+
+_RIDGE = 1e-3  # precision of the regression's prior, as a share of a step's
+
+
+@dataclass(frozen=True)
+class Visr(Guided):
+    """Settings."""
+
+    dimensions: int = 5  # Of φ, and of w.
+    policies: int = 16  # Whose values GPI takes the best of, beside the policy of w itself; 0: no GPI.
+    replay: int = 200_000  # Transitions remembered: φ must see what policies do now.
+
+
+class Networks(eqx.Module):
+    """φ, and ψ of any w."""
+
+    features: Trunk  # [k] → [d], before it has unit length
+    psi: Successor
+
+    def phi(self, x: Float[Array, " k"]) -> Float[Array, " d"]:
+        """φ(s), of unit length."""
+        return on_sphere(self.features(x))
+
+
+class Regressed(eqx.Module):
+    """A policy maker for `evaluate`: the guide is w."""
+
+    networks: Networks
+    others: Float[Array, "n d"]  # weights whose policies GPI asks, too
+    seen: Float[Array, "n k"]  # replayed states
+    config: Visr = eqx.field(static=True)
+
+    def __call__(self, world: World, guide: Float[Array, " d"]) -> Policy:
+        """GPI; it remembers nothing."""
+
+        def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
+            return memory, best_of(self.networks.psi, self.others, obs, guide).argmax()
+
+        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
+
+    def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
+        """The w of the reward that replayed states would have."""
+        return self.from_labels(self.seen, *labelled(table, self.seen))
+
+    def from_labels(
+        self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
+    ) -> Float[Array, " d"]:
+        """Least squares of the reward on φ, of the steps that were taken."""
+        return regressed(jax.vmap(self.networks.phi)(f), reward, taken)
+
+
+def regressed(phi: Float[Array, "n d"], reward: Float[Array, " n"], taken: Bool[Array, " n"]) -> Float[Array, " d"]:
+    """The weights that explain a reward best, but for a constant, which no policy can change."""
+    n = jnp.maximum(taken.sum(), 1)
+    phi, reward = (
+        jnp.where(jnp.expand_dims(taken, range(1, each.ndim)), each - (each.T @ taken / n).T, 0)
+        for each in (phi, reward)
+    )
+    return solve(phi.T @ phi / n + _RIDGE * jnp.eye(phi.shape[1]), phi.T @ reward / n)
+
+
+def player(config: Visr, learning: Learning, key: PRNGKeyArray) -> Regressed:
+    """What a run has learnt."""
+    key_others, key_seen = jax.random.split(key)
+    others = on_sphere(jax.random.normal(key_others, (config.policies, config.dimensions)))
+    return Regressed(learning.networks, others, replayed(learning, key_seen), config)
+
+
+def start(world: World, config: Visr, key: PRNGKeyArray) -> Learning:
+    """The first moment of a run."""
+    key_features, key_psi, key_guide, key_learn = jax.random.split(key, 4)
+    k, d = len(world.feature_names), config.dimensions
+    features = Trunk(Inputs(k), (), d, config.width, config.depth, True, key_features)
+    networks = Networks(features, Successor(k, d, world.num_actions, config, key_psi))
+    guide = directions(jnp.zeros((config.num_envs, d)), key_guide)
+    return first_moment(world, config, networks, guide, key_learn, keeps_guides=True)
+
+
+def train(world: World, config: Visr, learning: Learning, until: Int[Array, ""]) -> Learning:
+    """Rounds of a step in every copy of the world and an update, up to update `until`."""
+
+    def act(networks: Networks, x: Float[Array, " k"], w: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
+        return networks.psi.values(x, w).argmax()
+
+    def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
+        return directions(learning.guide, key)
+
+    def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
+        return teach_anew(config, learning, key, directions, partial(loss, config))
+
+    return rounds(world, config, learning, until, act, guides, learn)
+
+
+def loss(config: Visr, networks: Networks, target: Networks, step: Step, w: Float[Array, " d"]) -> Float[Array, ""]:
+    """φ is to point where the step's own w does; ψ learns any w from any step, over φ as it is."""
+    assert step.guide is not None
+    cumulants = jax.lax.stop_gradient(networks.phi(step.x))
+    psi = networks.psi(step.x, w)[:, step.action]
+    taught = networks.psi.taught(config, target.psi, step, w, cumulants)
+    return optax.losses.huber_loss(psi, taught).mean() - networks.phi(step.next_x) @ step.guide
