@@ -259,9 +259,8 @@ def main() -> int:
         said, ties = said + lines, ties + equal
     print("\n".join(said))
     steps = sum(int((each["actions"] >= 0).sum()) for each in played.values())
-    print(
-        f"{len(played)} goals × {SEEDS} seeds, {steps:,} actions, {len(parts['replies'])} replies, {len(COMMANDS)} outputs"
-    )
+    counts = f"{len(parts['replies'])} replies, {len(COMMANDS)} outputs"
+    print(f"{len(played)} goals × {SEEDS} seeds, {steps:,} actions, {counts}")
     print(f"differences: {len(said)}; actions of equal value: {ties}")
     return bool(said)
 
