@@ -28,10 +28,12 @@ demo: $(VENV)/.core
 serve: $(VENV)/.web
 	$(BIN)/cumulant serve
 
-# What the tests need beside themselves is done side by side first.
+# What the tests need beside themselves is done side by side first. The tests run whatever a linter or the site says of
+# the code; the exit status tells of all.
 test: $(VENV)/.dev
-	$(MAKE) --jobs 3 lint docs chromium
-	$(BIN)/pytest
+	$(MAKE) --jobs 3 --keep-going lint docs chromium; checked=$$?; \
+	$(BIN)/pytest || exit; \
+	test $$checked = 0 || { echo "The tests pass; what was checked before them does not: see above." >&2; exit 1; }
 
 # For the tests of the page, where apt can install it.
 chromium:

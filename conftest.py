@@ -1,7 +1,10 @@
 """Shared by all tests: Hypothesis without deadlines (compiling takes seconds), and the worlds that tests run in."""
 
+import ctypes
 import gc
 import os
+import resource
+import sys
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -117,9 +120,62 @@ def pytest_xdist_make_scheduler(config, log):
     return Together(config, log)
 
 
-def pytest_sessionfinish():
-    """What is left is no rubbish: pytest would look through all of it five times."""
+# A laptop of 8 GB runs two processes. The programs that a process compiled are let go of whenever it has grown to
+# _GROWN: which of them the next tests want, they read from the cache on disk. Each program takes memory mappings, too.
+_GROWN, _MOST_MEMORY, _MOST_MAPPINGS = 1.2e9, 3e9, 30_000  # bytes, bytes, of the 65,530 that Linux allows
+_used: dict[str, tuple[float, int]] = {}  # bytes and mappings at most, by process; on Linux alone
+_grown = _GROWN
+
+
+def _measure(config):
+    """Record the most memory, of this process or any that it started, and the most mappings."""
+    name = getattr(config, "workerinput", {}).get("workerid", "this process")
+    kilobytes = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    mappings = Path("/proc/self/maps").read_bytes().count(b"\n")
+    _used[name] = 1024 * kilobytes, max(mappings, _used.get(name, (0, 0))[1])
+
+
+def _resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    """Let go of compiled programs where the process has grown."""
+    global _grown  # noqa: PLW0603
+    if sys.platform == "linux" and _resident() > _grown:
+        _measure(item.config)
+        jax.clear_caches()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # or the C library keeps two thirds of it
+        _grown = max(
+            _GROWN, _resident() + _GROWN / 2
+        )  # what is in use stays, and is not looked through after each test
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take over what a process measured, unless it died."""
+    _used.update(getattr(node, "workeroutput", {}).get("used", {}))
+
+
+def pytest_sessionfinish(session):
+    """Fail if a process took too much. What is left is no rubbish: pytest would look through all of it five times."""
     gc.freeze()
+    if sys.platform == "linux" and not session.config.getoption("numprocesses", None):
+        _measure(session.config)
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["used"] = _used
+    elif any(memory > _MOST_MEMORY or mappings > _MOST_MAPPINGS for memory, mappings in _used.values()):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    for name, (memory, mappings) in sorted(_used.items()):
+        terminalreporter.write_line(
+            f"{name}: at most {memory / 1e9:.2f} GB and {mappings:,} memory mappings "
+            f"(more than {_MOST_MEMORY / 1e9:g} GB or {_MOST_MAPPINGS:,} fails)"
+        )
 
 
 @pytest.fixture(scope="session")

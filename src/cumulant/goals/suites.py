@@ -254,7 +254,7 @@ def _avoidable(name: str, task: Task, rng: np.random.Generator) -> Task:
     else:
         agent_too = asked == {sprites[0]}  # where objects are to be placed, the agent has to go wherever they lie
         sprite = rng.choice(sprites if agent_too else sprites[1:])
-        axes = ["x", "y"] if sprite in asked or rng.random() < 1 / 2 else [rng.choice(["x", "y"])]
+        axes = ["x", "y"] if sprite in asked or rng.random() < 1 / 2 else [str(rng.choice(["x", "y"]))]
     return Task.where(
         task.coordinates, {f"{sprite}_{axis}": [int(rng.integers(task.bins))] for axis in axes}, task.bins
     )

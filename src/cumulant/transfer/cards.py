@@ -150,7 +150,7 @@ def _making(library: Library) -> list[tuple[str, str]]:
         ("free play", copies),
         ("updates", f"{config.updates:,}, each of {config.batch:,} transitions"),
         ("seed", str(training.seed) if training else _UNKNOWN),
-        ("compiling", _seconds(training.compile_s) if training else _UNKNOWN),
+        *([("compiling", _seconds(training.compile_s))] if training and training.compile_s is not None else []),
         ("training", _training(library) if training else _UNKNOWN),
         ("hardware", training.hardware or _UNKNOWN if training else _UNKNOWN),
         ("written by", f"Cumulant {training.version}" if training and training.version else _UNKNOWN),
