@@ -1,0 +1,27 @@
+"""A bounded share of `tools/fuzz.py`, which tries to break what SECURITY.md promises."""
+
+import pytest
+
+from fuzz import folders, phrases, runs
+from fuzz_commands import Fuzz, arguments, server
+
+
+@pytest.mark.parametrize(("part", "cases"), [(folders, 160), (runs, 20), (arguments, 100), (server, 60)])
+def test_fuzz_finds_no_violation(part, cases):
+    part(fuzz := Fuzz(count=cases))
+    assert not fuzz.violations
+    assert fuzz.tried
+
+
+def test_phrases_mean_what_was_meant_and_parse_back():
+    phrases(fuzz := Fuzz(count=500))
+    assert not fuzz.violations
+    assert min(fuzz.tried["states inside"], fuzz.tried["states outside"]) > 1000
+    assert min(fuzz.tried[kind] for kind in ("goals", "plans", "odd texts", "relations")) > 50
+
+
+@pytest.mark.parametrize("part", [folders, runs, phrases, arguments, server])
+def test_fuzz_counts_what_must_not_be(part):
+    fuzz = Fuzz()
+    fuzz.check(False, "wrong")
+    assert fuzz.violations == ["wrong"]
