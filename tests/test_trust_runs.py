@@ -49,9 +49,7 @@ def full_disks(run, times):
 
 def test_a_disk_that_is_full_once_seldom_ends_a_run(run):
     endings = list(full_disks(run, 1))
-    assert (
-        0 < sum(ending.status for ending in endings) < len(endings)
-    )  # the lock, the library itself: all else can wait
+    assert 0 < sum(ending.status for ending in endings) < len(endings)  # all but the lock and the library can wait
     assert all(ending.err.count("cannot write ") == 1 for ending in endings)
 
 

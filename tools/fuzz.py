@@ -165,28 +165,49 @@ def _odd(rng: random.Random, writer: Writer) -> str:
     return rng.choice(kinds)()
 
 
+def _read(fuzz: Fuzz, text: str, world: cumulant.Spriteworld) -> cumulant.Plan | cumulant.LanguageError | None:
+    """Parse a phrase: a plan, or a refusal of one line, in time; None, and a violation, for anything else."""
+    start = time.process_time()
+    try:
+        return cumulant.parse_plan(text, world.feature_names, world.colours)
+    except cumulant.LanguageError as error:
+        tidy = "\n" not in str(error) and error.pointed.startswith(str(error))
+        fuzz.check(tidy, f"refusal of more than one line: {text!r}: {error}")
+        return error
+    except Exception as error:
+        fuzz.check(False, f"{error!r}: {text!r}")
+        return None
+    finally:
+        fuzz.check(time.process_time() - start < SLOW, f"took {time.process_time() - start:.0f} s: {text!r}")
+
+
+def _relation(rng: random.Random, writer: Writer) -> str:
+    """Return a phrase about how things lie to each other, which no goal says."""
+    one, other = rng.sample(writer.sprites[1:], 2)
+    return f"{rng.choice(('', 'agent left and ', 'agent left then '))}{one} {rng.choice(RELATIONS).format(other)}"
+
+
+def _compare(fuzz: Fuzz, text: str, plan: cumulant.Plan, states: States, meant: list[np.ndarray]) -> None:
+    """Compare the stages of a plan with what was meant, state by state."""
+    fuzz.check(len(plan.stages) == len(meant), f"{len(plan.stages)} stages: {text!r}")
+    for stage, expected in zip(plan.stages, meant, strict=False):
+        table, bins = np.asarray(stage.goal.table()), stage.goal.bins
+        cells = np.clip(np.floor(states * np.float32(bins)).astype(int), 0, bins - 1)
+        found = table[:, np.arange(states.shape[1]), cells].all(axis=2).any(axis=0)
+        if fuzz.rng.random() < 0.02:  # one by one this is slow
+            also = jax.vmap(cumulant.reached, (None, 0))(jnp.asarray(table), jnp.asarray(states))
+            fuzz.check((np.asarray(also) == found).all(), f"`reached` disagrees: {text!r}")
+        fuzz.check((found == expected).all(), f"means something else: {text!r}")
+        fuzz.tried.update({"states inside": int(expected.sum()), "states outside": int((~expected).sum())})
+
+
 def phrases(fuzz: Fuzz) -> None:
     """Parse phrases: a plan or a LanguageError, canonical phrases that parse back, and the meaning that was meant."""
-    for number in fuzz.cases():
+    for _ in fuzz.cases():
         rng, sprites = fuzz.rng, SPRITES if fuzz.rng.random() < 0.3 else SPRITES[:3]
-        world, writer = cumulant.Spriteworld(sprites[1:]), Writer(fuzz.rng, sprites)
-
-        def read(text: str, world: cumulant.Spriteworld = world) -> cumulant.Plan | cumulant.LanguageError | None:
-            start = time.process_time()
-            try:
-                return cumulant.parse_plan(text, world.feature_names, world.colours)
-            except cumulant.LanguageError as error:
-                tidy = "\n" not in str(error) and error.pointed.startswith(str(error))
-                fuzz.check(tidy, f"refusal of more than one line: {text!r}: {error}")
-                return error
-            except Exception as error:
-                fuzz.check(False, f"{error!r}: {text!r}")
-                return None
-            finally:
-                fuzz.check(time.process_time() - start < SLOW, f"took {time.process_time() - start:.0f} s: {text!r}")
-
+        world, writer, meanings = cumulant.Spriteworld(sprites[1:]), Writer(rng, sprites), list[Meaning]()
         kind = rng.choice(("goals", "goals", "plans", "odd texts", "relations"))
-        meanings: list[Meaning] = []
+        fuzz.tried[kind] += 1
         if kind in ("goals", "plans"):
             texts = []
             for _ in range(1 if kind == "goals" else rng.randint(2, 4)):
@@ -195,37 +216,19 @@ def phrases(fuzz: Fuzz) -> None:
                 texts.append(text)
                 meanings.append(meaning)
             text = _dressed(" then ".join(texts), rng)
-        elif kind == "relations":
-            one, other = rng.sample(sprites[1:], 2)
-            text = (
-                f"{rng.choice(('', 'agent left and ', 'agent left then '))}{one} {rng.choice(RELATIONS).format(other)}"
-            )
         else:
-            text = _odd(rng, writer)
-        fuzz.tried[kind] += 1
-        plan = read(text)
-        if isinstance(plan, cumulant.Plan):
-            fuzz.check(kind != "relations", f"a relation was read as a goal: {text!r}")
-            fuzz.check(read(str(plan)) == plan, f"does not parse back: {text!r}")
-            fuzz.tried["parsed"] += 1
-        if not meanings or plan is None:
-            continue
-        states = writer.states()
+            text = _relation(rng, writer) if kind == "relations" else _odd(rng, writer)
+        plan, states = _read(fuzz, text, world), writer.states()
         meant = [meaning(states) for meaning in meanings]
-        if isinstance(plan, cumulant.LanguageError):
-            possible = all(each.any() for each in meant)
-            excused = "alternatives" in str(plan) or ("contradicts itself" in str(plan) and not possible)
-            fuzz.check(excused, f"refused, though it means something: {text!r}: {plan}")
-            continue
-        fuzz.check(len(plan.stages) == len(meant), f"{len(plan.stages)} stages: {text!r}")
-        for stage, expected in zip(plan.stages, meant, strict=False):
-            table = np.asarray(stage.goal.table())
-            cells = np.clip(np.floor(states * np.float32(stage.goal.bins)).astype(int), 0, stage.goal.bins - 1)
-            found = table[:, np.arange(states.shape[1]), cells].all(axis=2).any(axis=0)
-            if number % 50 == 0:
-                found &= np.asarray(jax.vmap(cumulant.reached, (None, 0))(jnp.asarray(table), jnp.asarray(states)))
-            fuzz.check((found == expected).all(), f"means something else: {text!r}")
-            fuzz.tried.update({"states inside": int(expected.sum()), "states outside": int((~expected).sum())})
+        if isinstance(plan, cumulant.Plan):
+            fuzz.tried["parsed"] += 1
+            fuzz.check(kind != "relations", f"a relation was read as a goal: {text!r}")
+            fuzz.check(_read(fuzz, str(plan), world) == plan, f"does not parse back: {text!r}")
+            if meant:
+                _compare(fuzz, text, plan, states, meant)
+        elif plan is not None and meant:
+            contradiction = "contradicts itself" in str(plan) and not all(each.any() for each in meant)
+            fuzz.check("alternatives" in str(plan) or contradiction, f"refused, though it means something: {text!r}")
 
 
 PARTS: dict[str, Callable[[Fuzz], None]] = {part.__name__: part for part in (folders, runs, phrases, arguments, server)}
