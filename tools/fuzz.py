@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import cumulant
-from fuzz_commands import Fuzz, arguments, server
-from fuzz_folders import folders, runs
+from fuzz_commands import Fuzz, arguments
+from fuzz_folders import folders
+from fuzz_runs import runs
+from fuzz_server import server
 
 THIRDS = {"x": ("left", "centre", "right"), "y": ("bottom", "middle", "top")}
 COLOURS = {"agent": "white", "square": "light blue", "circle": "orange", "triangle": "dark green", "star": "pink"}

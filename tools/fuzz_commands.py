@@ -1,19 +1,16 @@
-"""Two parts of `fuzz.py`: odd command lines, and random requests to the page's server.
+"""The part `arguments` of `fuzz.py`: odd command lines; and what all parts share.
 
 A wrong command line ends with status 2 and one line (or the parser's box) on stderr, before it computes, makes or
-changes anything. The server answers anything with something below 500, and its memory stays flat.
+changes anything.
 """
 
 import contextlib
-import http.client
 import io
-import json
 import os
 import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,12 +22,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
-
 COMMAND = (sys.executable, "-m", "cumulant")
 HANGS = 120.0  # seconds after which something has hung, however busy the machine is
-GROWTH = 150e6  # bytes that the server may grow by in the second half of its requests
 
 
 class Fuzz:
@@ -108,8 +101,6 @@ def refusal(ending: Ending) -> str:
     return f"status {ending.status}, stdout {ending.out[-200:]!r}, stderr {ending.err[-600:]!r}"
 
 
-# Arguments
-
 # The least that each command needs; all else about it is right.
 SMALL = {
     "demo": ["--out", "new"],
@@ -135,16 +126,10 @@ MAY_BE_LARGE = {"beta", "checkpoint-seconds"}
 LONG = "n" * 300
 NOWHERE = ["", "/dev/null", "/dev/full", "/dev/null/x", "/sys/x", "/proc/x", "fifo", "file/x", "loop/x", "a\0b", LONG]
 NO_FILE = [*NOWHERE, "empty", "/", "."]
-NO_FUNCTION = "fails leaves two text nothing matrix python strange empty nowhere number".split()
+OWN_WRONG = "fails leaves two text nothing matrix python strange empty nowhere number"
 NO_FUNCTION = [
-    *(f"own:{name}" for name in NO_FUNCTION),
-    "broken:f",
-    "exits:f",
-    "own",
-    "own:",
-    ":f",
-    "..own:f",
-    "\x1b:f",
+    *(f"own:{name}" for name in OWN_WRONG.split()),
+    *"broken:f exits:f own own: :f ..own:f \x1b:f".split(" "),
 ]
 NO_WORLD = [*(f"own:{name}" for name in "nobody Thing Step number".split()), "", ":", "a\0b", "json:loads", LONG]
 WRONG: dict[str, list[str]] = {
@@ -165,9 +150,7 @@ NO_COMMAND = ["", "--nonsense", "-x", "solve solve", "--version solve", "explain
 NO_COMMAND += ["pretrain --out taken", "pretrain --resume --out nowhere", "pretrain --resume --force", "SOLVE square"]
 NO_COMMAND += ["solve x --gif same.gif --trace ./same.gif", "demo --out in-the-way", "evaluate --library taken nowhere"]
 FINE = [["--version"], ["--help"], *([command, "--help"] for command in SMALL if command not in ("reproduce", "bench"))]
-FINE += [
-    ["explain", phrase] for phrase in ("SQUARE LEFT", "\tsquare\u2003left.", "square x 1/99", "a to square in left")
-]
+FINE += [["explain", goal] for goal in ("SQUARE LEFT", "\tsquare\u2003left.", "square x 1/99", "a to square in left")]
 OWN = """
 import sys
 import jax.numpy as jnp
@@ -217,9 +200,8 @@ def looked(place: Path) -> dict[str, tuple[int, ...]]:
 def options() -> list[tuple[str, str, str]]:
     """Return (command, option, kind) of every option that the commands' own help shows."""
     shown = {command: run_here(command, "--help").out for command in SMALL}
-    return [
-        (c, *found) for c, text in shown.items() for found in re.findall(r"^\W*--([a-z][a-z-]*),? (\S+)", text, re.M)
-    ]
+    pattern = re.compile(r"^\W*--([a-z][a-z-]*),? (\S+)", re.MULTILINE)
+    return [(command, *found) for command, text in shown.items() for found in pattern.findall(text)]
 
 
 def _wrong_values(option: str, kind: str) -> list[str]:
@@ -332,134 +314,3 @@ def _stopped(fuzz: Fuzz) -> None:
     fuzz.check(
         status in (0, 128 + number) and not err, f"{line}, {number.name} after {after} s: {status}, {err[-600:]}"
     )
-
-
-# The server
-
-PHRASES = ("square top left and circle right", "not (square left or circle top)", "square x 2/7 then circle y 1,3/5")
-KINDS = ("parse", "episode", "evaluate", "step", "teach", "psi", "world", "x")
-ODD: list[Any] = [True, -1, 2**64, 1.5, None, "x" * 3000, [[]], {"a": {}}, "\0", "\u202e", 1e308]
-HEADERS = (
-    b"Origin: http://[",
-    b"Host: [",
-    b"Host: a b",
-    b"X: \0",
-    b"Content-Length: x",
-    b"Range: \xff",
-    b"Cookie: \xff",
-)
-
-
-def _request(rng: random.Random) -> dict[str, Any]:
-    """Return a request that is right, or nearly."""
-    request: dict[str, Any] = {"phrase": rng.choice(PHRASES), "seed": rng.randrange(2**32)}
-    while rng.random() < 0.5:
-        request[rng.choice(("phrase", "seed", "start", "w", "method", "steps", "stage", "after"))] = rng.choice(ODD)
-    return request
-
-
-def _message(rng: random.Random) -> str | bytes:
-    """Return a message for the socket of any quality: right, nearly right, garbage."""
-    call = {"id": 1, "kind": rng.choice(KINDS), "request": _request(rng)}
-    if rng.random() < 0.2:
-        call[rng.choice(list(call))] = rng.choice(ODD)
-    text = json.dumps(call)
-    i, odd = rng.randrange(len(text)), rng.choice(["true", '"', "{", "1e999", "\0", "\u2028", "-1", "[]"])
-    broken = (text[:i] + odd + text[i + 1 :], text[:i], "[" * rng.randrange(1, 60_000), rng.randbytes(20))
-    return text if rng.random() < 0.7 else rng.choice(broken)
-
-
-def _bytes(rng: random.Random, port: int) -> bytes:
-    """Return an HTTP request with a wrong method, path, header or body."""
-    method, path = (
-        rng.choice((b"GET", b"POST", b"PUT", b"X")),
-        rng.choice(("", "%00", "no", *(f"api/{k}" for k in KINDS))),
-    )
-    body = json.dumps(_request(rng)).encode()[: rng.choice((None, None, rng.randrange(40)))]
-    head = [b"%s /%s HTTP/1.1" % (method, path.encode()), b"Connection: close", b"Content-Length: %d" % len(body)]
-    head += [b"Content-Type: application/json"] * (rng.random() < 0.8) + [b"Host: 127.0.0.1:%d" % port] * (
-        rng.random() < 0.9
-    )
-    head += [rng.choice(HEADERS)] * (rng.random() < 0.3)
-    return rng.randbytes(99) + b"\r\n\r\n" if rng.random() < 0.05 else b"\r\n".join([*head, b"", body])
-
-
-def _connected(fuzz: Fuzz, port: int) -> socket.socket:
-    """Return a connection from a random address of this machine, for a server may limit each."""
-    source = (f"127.0.0.{fuzz.rng.randrange(2, 250)}", 0) if sys.platform == "linux" else None
-    return socket.create_connection(("127.0.0.1", port), timeout=HANGS, source_address=source)
-
-
-def _talk(fuzz: Fuzz, port: int) -> None:
-    """Send some messages over a socket: each is answered, or the server hangs up properly."""
-    with connect(f"ws://127.0.0.1:{port}/api/socket", sock=_connected(fuzz, port), max_size=None) as talk:
-        for _ in range(fuzz.rng.randrange(1, 20)):
-            message = _message(fuzz.rng)
-            try:
-                talk.send(message)
-                answer = json.loads(talk.recv(timeout=HANGS))
-                fuzz.check("reply" in answer or "problem" in answer, f"{message[:200]!r}: {answer}")
-                fuzz.tried["messages: " + ("answered" if "reply" in answer else "refused")] += 1
-            except ConnectionClosed as closed:
-                code = closed.rcvd.code if closed.rcvd else 1006
-                fuzz.tried["messages: closed"] += 1
-                proper = (1003, 1006, 1007) if isinstance(message, bytes) else (1001, 1008, 1009, 1013)
-                return fuzz.check(code in proper, f"{message[:200]!r}: closed with {code}")
-
-
-def _ask(fuzz: Fuzz, port: int) -> None:
-    """Send bytes that are more or less HTTP: whatever comes back is no fault of the server's own."""
-    request = _bytes(fuzz.rng, port)
-    with _connected(fuzz, port) as plain:
-        plain.sendall(request)
-        answer = http.client.HTTPResponse(plain)
-        with contextlib.suppress(ConnectionError, http.client.HTTPException):  # it hung up, or did not speak HTTP
-            answer.begin()
-            fuzz.check(answer.status < 500, f"{request[:300]!r}: status {answer.status}")
-            fuzz.tried[f"requests: {answer.status}"] += 1
-            return
-    fuzz.tried["requests: closed"] += 1
-
-
-def server(fuzz: Fuzz) -> None:
-    """Send a server of its own random requests and messages, some connections silent; then stop it."""
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen([*COMMAND, "serve", "--port", "0"], stdout=-1, stderr=errors, text=True)
-        try:
-            assert process.stdout
-            found = re.search(r":(\d+)", process.stdout.readline())
-            assert found, "the server does not start"
-            port, memory, silent = int(found[1]), list[float](), list[socket.socket]()
-            _wait_until_idle(process.pid)
-            for number in fuzz.cases():
-                if number % 10 == 0 and len(silent) < 20:
-                    silent.append(_connected(fuzz, port))  # and nothing is said on it
-                (_talk if number % 2 else _ask)(fuzz, port)
-                memory.append(_resident(process.pid))
-            for each in silent:
-                each.close()
-            growth = memory[-1] - memory[len(memory) // 2]
-            fuzz.check(growth < GROWTH, f"memory grew by {growth / 1e6:.0f} MB in the second half")
-            process.send_signal(signal.SIGTERM)
-            status = process.wait(HANGS)
-            fuzz.check(status in (0, -signal.SIGTERM, 128 + signal.SIGTERM), f"stopped with status {status}")
-        finally:
-            process.kill()
-            process.communicate()
-        errors.seek(0)
-        fuzz.check(not (said := errors.read()), f"stderr: {said[-600:]}")
-        print(f"server's memory: {memory[0] / 1e6:.0f} MB at first, {memory[-1] / 1e6:.0f} MB at last")
-
-
-def _resident(pid: int) -> float:
-    """Return the bytes of memory that a process has."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * float(os.sysconf("SC_PAGE_SIZE"))
-
-
-def _wait_until_idle(pid: int) -> None:
-    """Wait until a server has compiled all that it compiles in the background."""
-    before, now = -1.0, 0.0
-    while now - before > 0.2:
-        time.sleep(2)
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        before, now = now, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
