@@ -48,8 +48,9 @@ def fill(folder: Path, files: Files) -> None:
             path.write_bytes(data)
 
 
-_SPACE = ("open", "os.mkdir")  # of the file steps, those that take space; syncing does too, where room is found so late
+# File steps, by Python's audit events, with the place of the folder that a path is relative to among the arguments.
 _STEPS = {"os.rename": 2, "os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.chmod": 2, "os.truncate": 9, "open": 9}
+_SPACE = ("open", "os.mkdir")  # of them, those that take space; syncing does too: some systems find room so late
 _watching: list["Watched"] = []  # Python never forgets an audit hook: there is one, which looks here
 
 
@@ -108,14 +109,10 @@ class Watched:
             before | {name: data[: (len(before.get(name, b"")) + len(data)) // 2]}
             for before, after in pairwise(self.seen)
             for name, data in after.items()
-            if data != before.get(name, b"") and data.startswith(before.get(name, b"")) and _hidden(name, before)
+            if data != before.get(name, b"") and data.startswith(before.get(name, b""))
+            if name in before or any(part.startswith(".") for part in Path(name).parts)  # else it was renamed to there
         ]
         return [*self.seen, *half]
-
-
-def _hidden(name: str, before: Files) -> bool:
-    """Whether a file is being written where it is, and was not renamed to where it is."""
-    return name in before or Path(name).name.startswith(".")
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
