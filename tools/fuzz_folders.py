@@ -24,7 +24,7 @@ import cumulant
 from fuzz_commands import Fuzz, refusal, run_here
 from fuzz_runs import PRETRAIN, REPRESENT, SWEEPING, Files, Watched, files_of, fill
 
-SECONDS, BYTES = 5.0, 100e6  # that reading a hostile folder may take, beside what a good one takes
+SECONDS, BYTES = 5.0, 100e6  # of a processor, and of memory, that a hostile folder may take
 ODD: list[Any] = [None, True, 0, -1, 2.5, -0.0, 1e308, 10**30, 16_384, [], [[]], ["square"] * 3, {}, {"a": 1}]
 ODD += [
     "",
@@ -244,7 +244,7 @@ def folders(fuzz: Fuzz) -> None:
                 kind = fuzz.rng.choices(list(KINDS), (6, 4, 0, 0) if hostile else (6, 4, 2, 1))[0]
                 first, other = good[kind]
                 what = make_hostile(folder, first, fuzz.rng) if hostile else damage(folder, first, other, fuzz.rng)
-                what, before, begun = f"{kind}, {what}", _peak(forget=True), time.perf_counter()
+                what, before, begun = f"{kind}, {what}", _peak(forget=True), time.process_time()
                 try:
                     found = KINDS[kind][1](folder)
                     ended, same = "read", found in (whole[kind], (*whole[kind][:-1], ""))
@@ -257,7 +257,7 @@ def folders(fuzz: Fuzz) -> None:
                     fuzz.check(False, f"raised {error!r}: {what}")
                 fuzz.tried[f"{'hostile' if hostile else 'damaged'} {ended}"] += 1
                 if hostile:
-                    seconds, size = time.perf_counter() - begun, _peak() - before
+                    seconds, size = time.process_time() - begun, _peak() - before
                     fuzz.check(seconds < SECONDS and size < BYTES, f"took {seconds:.1f} s, {size / 1e6:.0f} MB: {what}")
                     if ended == "refused" and number % 8 == 0:
                         words = refusal(run_here("solve", "nonsense", "--library", str(folder)))
