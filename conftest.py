@@ -86,7 +86,7 @@ _TOGETHER = (
     "web_worlds web_bars",
     "cli",
     "docs",
-    "trust_runs runs",
+    "fuzz trust_runs runs",
     "sweep_ray",
     "sweep report",
     "devices",
@@ -98,7 +98,6 @@ _TOGETHER = (
     "learning library inference shown cards",
     "words_of_worlds language",
     "baselines rivals",
-    "trust_folders",
 )
 _GROUPS = {f"test_{name}.py": group for group, names in enumerate(_TOGETHER) for name in names.split()}
 

@@ -17,11 +17,11 @@ from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable, checksum
 from cumulant.transfer import records
 from cumulant.transfer.cards import facts
+from cumulant.transfer.evaluation import Success
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
-from cumulant.transfer.records import Record
+from cumulant.transfer.records import Audited, Evaluation, Made, Record
 from cumulant.worlds.spriteworld import Spriteworld
-from hostile_folders import good_record
 
 WORLD, TINY = Sliders(), FreePlay(width=8, num_envs=4, batch=8, env_steps=4 * 40, replay=160)
 
@@ -79,6 +79,19 @@ def test_what_is_not_known_is_said_so():
     assert "| hardware | not known |" in card
     assert "`cumulant evaluate --library DIR --card` measures it" in card
     assert "Success was not measured, so nothing is known of classes of goals." in card
+
+
+def good_record(weights, features):
+    """A record of everything there is to know."""
+    success = Success(0.75, (0.5, 0.9), 12.5, 1, 20, steps_or_limit=30.0)
+    made = Made(0, "2 CPU cores", 10.5, 60.25, 0, "0.2.0", success)
+    results = {
+        "zero_shot": {"agent_easy": success},
+        "random": {"agent_easy": success._replace(mean_steps=None, steps_or_limit=None)},
+    }
+    evaluation = Evaluation("paper", 3, "committed", 0, 1, 20, 0, results)
+    moved = tuple(tuple(0.5 if i == j else 0.125 for j in range(features)) for i in range(features))
+    return Record(weights, made, (evaluation,), Audited(10, 0, 0.03, moved))
 
 
 def test_a_record_speaks_of_its_own_weights_alone(tmp_path):

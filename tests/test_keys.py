@@ -10,10 +10,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
+from conftest import THIRDS, WORLDS, Sliders
 from jax.errors import KeyReuseError
 
 import cumulant
-from conftest import THIRDS, WORLDS, Sliders
 from cumulant.features.autoencoders import Keypoints
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.learning import collect, learn, start

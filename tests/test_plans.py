@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attack_words import OBJECTS
 from cumulant.goals import plans
 from cumulant.goals.clauses import TooComplex
 from cumulant.goals.errors import LanguageError
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import MAX_CLAUSES, Task
+from cumulant.worlds.shapes import SHAPES
 from test_language import MEANINGS, NOISE, WORDS
 from test_tasks import NAMES, tasks
 
@@ -139,7 +139,7 @@ def test_any_text_ends_in_a_plan_or_a_clear_error(text):
 
 def test_a_long_plan_over_many_sprites_is_read_at_once():
     """Within 50 ms on an idle core; the bound is for a busy one."""
-    sprites, rng = ("agent", *OBJECTS), np.random.default_rng(0)
+    sprites, rng = ("agent", *SHAPES), np.random.default_rng(0)
     names = tuple(f"{sprite}_{axis}" for sprite in sprites for axis in "xy")
     places = ["left", "not left", "top right", "not middle left", "bottom"]
     for _ in range(30):

@@ -419,14 +419,6 @@ def test_tasks_do_not_outlive_a_sweep_that_is_stopped(tmp_path):
     assert [pickle.loads(reference) for reference in cluster.cancelled] == works[1:]
 
 
-def test_a_sweep_killed_three_times_at_random_moments_ends_as_if_nothing_had_happened():
-    environment = os.environ | {"PYTHONPATH": str(Path(cumulant.__file__).parent.parent)}
-    command = [sys.executable, str(ROOT / "tools" / "attack_sweeps.py"), "--kills", "3", "--trials", "2"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["killed"] == 3
-
-
 @dataclass(frozen=True)
 class Told(Part):
     """A part that takes no time."""

@@ -1,4 +1,4 @@
-"""Runs that are killed, filled up or written twice: `tools/attack_runs.py` does all of this at a larger scale."""
+"""Runs that are killed, filled up or written twice: `test_fuzz.py` kills more of them."""
 
 import contextlib
 import errno
@@ -8,10 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 import pytest
-from conftest import Sliders
+from conftest import THIRDS, Sliders
+from cumulant.experiments.parts import FULL, Part, Ran, run_part
+from cumulant.experiments.run_folders import Row
 
 from cumulant import storage
 from cumulant.commands.cli import main
@@ -21,57 +24,68 @@ from cumulant.freeplay.checkpoints import finished
 from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
+from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
-from run_attack.arena import Arena
-from run_attack.scenarios import free_play, quickly, seeing, series, sweeping
+from fuzz_commands import run_here
+from fuzz_runs import PRETRAIN, Run, Watched, files_of, fill, mixed, results
 
 WORLD, TINY = Sliders(), FreePlay(width=8, num_envs=4, batch=8, env_steps=4 * 3, replay=16)  # three parts
 FOR_GOOD = sys.maxsize // 2
 
 
 @pytest.fixture(scope="module")
-def programs():
-    with quickly():
-        yield
+def run(tmp_path_factory):
+    return Run(PRETRAIN, ("--resume", ""), tmp_path_factory.mktemp("run") / "out")
 
 
-@pytest.fixture(scope="module")
-def arena(programs, tmp_path_factory):
-    return Arena(free_play(WORLD, TINY), tmp_path_factory.mktemp("arena"))
+def full_disks(run, times, every):
+    """How a run ends whose disk is full from a write on, with what it is resumed to checked; for some of its writes."""
+    for write in range(0, run.taking, every):
+        fill(run.out, {})
+        with Watched(run.out, write, times):
+            yield run_here(*run.line)
+        assert run.go_on() == ""
 
 
-def test_a_run_killed_at_any_file_step_goes_on_and_ends_with_the_same_bytes(arena):
-    """It loses no checkpoint that it had, and nothing of it claims to be whole that is not."""
-    assert arena.steps > 80
-    assert all(arena.kill(step) for step in range(0, arena.steps, 3))
-    assert arena.kill(arena.steps // 2, arena.steps // 3, 30, 20, 10)  # again and again
+def test_a_disk_that_is_full_once_seldom_ends_a_run(run):
+    endings = list(full_disks(run, 1, every=3))
+    assert 0 < sum(ending.status for ending in endings) < len(endings)  # all but the lock and the library can wait
+    assert all(ending.err.count("cannot write ") == 1 for ending in endings)
 
 
-def test_a_disk_that_is_full_once_is_told_and_tried_again_and_nothing_is_lost(arena):
-    lines = [arena.fill(write, times=1) for write in range(0, arena.writes, 2)]
-    assert 0 < sum(map(bool, lines)) < len(lines) / 2  # the lock, and the library itself: all else can wait
-    assert all(line.startswith("cannot write ") for line in lines if line)
+def test_a_disk_that_stays_full_ends_a_run_in_one_line(run):
+    for ending in full_disks(run, FOR_GOOD, every=9):
+        assert ending.status == 2
+        assert ending.err.splitlines()[-1].startswith("cumulant: cannot write ")
 
 
-def test_a_disk_that_stays_full_ends_the_run_in_one_line_with_what_it_has(arena):
-    assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 6))
+@dataclass(frozen=True)
+class Keeps(Part):
+    """A part of a figure that keeps a library."""
+
+    def settings(self):
+        return self
+
+    def shrunk(self):
+        return self
+
+    def run(self, name, scale, folder):
+        Library.load(THIRDS).save(folder / "library-0")
+        rows = [Row(name, "kind", "task", seed, 0, seed / 7, 16) for seed in scale.seeds]
+        return Ran(rows, {}, [{"seed": 0, "disentanglement": 1.0}])
 
 
-def test_represent_killed_at_any_file_step_leaves_the_old_encoder_the_new_one_or_none(programs, tmp_path):
-    arena = Arena(seeing(forced=True), tmp_path)
-    assert all(arena.kill(step) for step in range(0, arena.steps, 5))
-    assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 8))
-
-
-def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(programs, tmp_path):
-    arena = Arena(series(), tmp_path)
-    assert all(arena.kill(step) for step in range(0, arena.steps, 4))
-
-
-def test_a_sweep_killed_at_any_file_step_has_only_whole_folders_and_is_ended_by_the_same_command(programs, tmp_path):
-    arena = Arena(sweeping(), tmp_path)
-    assert all(arena.kill(step) for step in range(0, arena.steps, 5))
-    assert all(arena.fill(write, FOR_GOOD) for write in range(0, arena.writes, 8))
+def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(tmp_path):
+    with Watched(out := tmp_path / "out") as watched:
+        run_part("mine", Keeps(), FULL, out, lambda words: None)
+    expected = results(files_of(out))
+    assert len(watched.deaths()) > 20
+    for files in watched.deaths():
+        assert not mixed(files)
+    for files in watched.deaths()[::4]:
+        fill(out, files)
+        run_part("mine", Keeps(), FULL, out, lambda words: None)
+        assert results(files_of(out)) == expected
 
 
 def unsaved(update):

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attack_words import OBJECTS
 from cumulant.goals import plans
 from cumulant.goals.clauses import TooComplex
 from cumulant.goals.errors import LanguageError
@@ -18,6 +17,7 @@ from cumulant.goals.feature import Feature, described
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.tasks import Task, reached, tables_of
+from cumulant.worlds.shapes import SHAPES
 
 ROOM = (
     Feature("temperature", of="room", low=10, high=30, unit="°C", words=("cold", "mild", "warm")),
@@ -40,8 +40,8 @@ PLANT = (
     Feature("tank_level", low=-5, high=5, words=("a", "b", "c", "d")),
 )
 WORLDS = {
-    "two objects": tuple(f"{sprite}_{axis}" for sprite in ("agent", *OBJECTS[:2]) for axis in "xy"),
-    "eight objects": tuple(f"{sprite}_{axis}" for sprite in ("agent", *OBJECTS) for axis in "xy"),
+    "two objects": tuple(f"{sprite}_{axis}" for sprite in ("agent", *SHAPES[:2]) for axis in "xy"),
+    "eight objects": tuple(f"{sprite}_{axis}" for sprite in ("agent", *SHAPES) for axis in "xy"),
     "room": ROOM,
     "arm": ARM,
     "plant": PLANT,
@@ -345,7 +345,7 @@ def test_a_long_phrase_on_a_fine_grid_is_read_at_once():
     for join, part in ((" and ", "({} {} or {} {})"), (" and ", "not ({} {} and {} {})"), (" or ", "{} {} and {} {}")):
         phrase = ""
         while len(phrase) < 1000:
-            sprites, words = rng.choice(("agent", *OBJECTS), 2), rng.choice(places[:-1], 2)
+            sprites, words = rng.choice(("agent", *SHAPES), 2), rng.choice(places[:-1], 2)
             phrase += (join if phrase else "") + part.format(sprites[0], words[0], sprites[1], words[1])
         before = time.process_time()
         with contextlib.suppress(LanguageError):

@@ -83,7 +83,7 @@ def fold_world(argv: Sequence[str]) -> list[str]:
     places = [i for i, word in enumerate(kept) if word.partition("=")[0] == _OPTION]
     if not places:
         raise BadInput(f"{_OPTION}.{next(iter(given))} is a parameter of a world: give {_OPTION} too")
-    place = places[0]
+    place = places[-1]  # as the parser takes it
     name = kept[place].partition("=")[2] or "".join(kept[place + 1 : place + 2])
     after = kept[place + (1 if "=" in kept[place] else 2) :]
     return [*kept[:place], f"{_OPTION}={name} {json_text.dumps(given)}", *after]
