@@ -29,8 +29,7 @@ class Serve:
         with _leaving_with(_stopped), _listening(self.host, self.port) as listening:
             with on_terminal("loading", False):
                 try:
-                    from cumulant.web.connections import server_of
-                    from cumulant.web.server import create_app
+                    from cumulant.web.server import create_app, server_of
                 except ModuleNotFoundError as error:
                     raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
                 from cumulant.web.player import NotForThePage, Player
