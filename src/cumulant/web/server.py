@@ -282,10 +282,13 @@ async def attend(desk: Desk, socket: WebSocket) -> None:
     async def answer() -> None:
         while True:
             try:
-                call = await asyncio.wait_for(calls.get(), _IDLE_SECONDS)
+                async with asyncio.timeout(_IDLE_SECONDS):  # unlike `wait_for` in Python 3.11, it loses no cancellation
+                    call = await calls.get()
             except TimeoutError:
                 return await socket.close(1001, "nothing was asked for a while")
-            await asyncio.wait_for(socket.send_text(await reply(desk, call)), _SEND_SECONDS)
+            answered = await reply(desk, call)
+            async with asyncio.timeout(_SEND_SECONDS):
+                await socket.send_text(answered)
 
     try:
         async with asyncio.TaskGroup() as both:  # whichever fails ends the other
