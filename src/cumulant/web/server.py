@@ -6,11 +6,9 @@ computed at once. Rates by address, slow clients, accounts and encryption are le
 
 import asyncio
 import contextlib
-import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from http import HTTPStatus
 from importlib import metadata, resources
 from types import FrameType
 from typing import Any, TypeVar
@@ -20,7 +18,7 @@ from fastapi import FastAPI, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -30,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cumulant.web import schemas
 from cumulant.web.api import OFFERS, Offer, Refused, check_draws, play, world_of
 from cumulant.web.player import Player
+from cumulant.web.problems import problem_of
 from cumulant.worlds.failures import WorldFailed, plainly
 
 Result = TypeVar("Result")
@@ -71,33 +70,6 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         429: "Too busy: try again",
     }.items()
 }
-_STATUS = {
-    404: "there is nothing of that name here",
-    405: "this address takes {allowed} alone",
-}
-_WRONG = {  # kinds of errors, as pydantic names them → what to say, with what it knows
-    "missing": "is missing",
-    "extra_forbidden": "is nothing that this request knows",
-    "string_type": "has to be text",
-    "string_unicode": "has to be text",
-    "string_too_long": "has at most {max_length:,} characters",
-    "int_type": "has to be a whole number",
-    "int_from_float": "has to be a whole number",
-    "int_parsing_size": "has to be a smaller number",
-    "float_type": "has to be a number",
-    "finite_number": "has to be a finite number",
-    "list_type": "has to be a list",
-    "too_long": "has at most {max_length:,} entries",
-    "dict_type": "has to be a JSON object",
-    "model_type": "has to be a JSON object",
-    "model_attributes_type": "has to be a JSON object",
-    "greater_than_equal": "has to be {ge:,} or more",
-    "less_than_equal": "has to be {le:,} or less",
-    "less_than": "has to be below {lt:,}",
-    "literal_error": "has to be {expected}",
-    "json_invalid": "is no JSON",
-}
-_LONGEST = 40  # characters of a name
 
 
 class Server(uvicorn.Server):
@@ -160,7 +132,7 @@ def create_app(player: Player, host: str = "127.0.0.1", warm_up: bool = True) ->
         redoc_url=None,
         redirect_slashes=False,
     )
-    for kind in (Refused, RequestValidationError, HTTPException, Exception):
+    for kind in (Refused, RequestValidationError, HTTPException, WorldFailed, Exception):
         app.add_exception_handler(kind, _tell)
     _add_offers(app, desk)
 
@@ -318,43 +290,3 @@ async def _tell(request: Request, error: Exception) -> Response:
     """Answer a request that failed."""
     status, problem = problem_of(error)
     return JSONResponse(problem.model_dump(), status, getattr(error, "headers", None))
-
-
-def problem_of(error: Exception) -> tuple[int, schemas.Problem]:
-    """Return the status of an error and what to tell of it. What is a fault of ours is logged."""
-    match error:
-        case Refused():
-            return 422, error.problem
-        case RequestValidationError() | ValidationError():
-            return 422, schemas.Problem(message=complaint(error.errors()))
-        case HTTPException():
-            return error.status_code, schemas.Problem(message=_of_status(error))
-        case WorldFailed():  # an environment's own fault, which nobody but its author can mend
-            return 500, schemas.Problem(message=str(error))
-    logging.getLogger(__name__).error("a request failed", exc_info=error)
-    return 500, schemas.Problem(message="something went wrong here")
-
-
-def _of_status(error: HTTPException) -> str:
-    """Return why an answer has a status: as it was said, or in our words where that was its name alone."""
-    named = error.detail == HTTPStatus(error.status_code).phrase
-    allowed = " and ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
-    return _STATUS.get(error.status_code, "this cannot be answered").format(allowed=allowed) if named else error.detail
-
-
-def complaint(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first thing that is wrong with a message's types, in a plain sentence.
-
-    >>> complaint([{"type": "less_than_equal", "loc": ("body", "start", 2), "ctx": {"le": 1.0}}])
-    'entry 3 of start has to be 1 or less'
-    """
-    error = errors[0]
-    known = {name: int(x) if isinstance(x, float) and x.is_integer() else x for name, x in error.get("ctx", {}).items()}
-    parts = [part for part in error["loc"] if part != "body"] if error["type"] != "json_invalid" else []
-    place = " of ".join(f"entry {part + 1}" if isinstance(part, int) else _name(part) for part in reversed(parts))
-    return f"{place or 'the request'} {_WRONG.get(error['type'], 'makes no sense').format(**known)}"
-
-
-def _name(part: str) -> str:
-    """Return what a client wrote as a name, in one short line."""
-    return part if part.isidentifier() and len(part) <= _LONGEST else repr(part[:_LONGEST])
