@@ -21,8 +21,7 @@ from cumulant.goals.words import MAX_CHARACTERS
 from cumulant.web import schemas
 from cumulant.web.api import OFFERS
 from cumulant.web.from_scratch import from_scratch
-from cumulant.web.guard import MAX_BYTES
-from cumulant.web.server import create_app
+from cumulant.web.server import MAX_BYTES, create_app
 from cumulant.worlds.episodes import play
 from cumulant.worlds.room import Room
 from cumulant.worlds.spriteworld import Spriteworld
@@ -396,7 +395,7 @@ def test_no_message_breaks_the_socket(address, message):
 def test_the_api_keeps_what_its_description_promises(player):
     checks = [not_a_server_error, status_code_conformance, response_schema_conformance]
     told = set()
-    with serving(create_app(player, warm_up=False)) as address:  # its own, for it uses up what an address may ask
+    with serving(create_app(player, warm_up=False)) as address:
         schema = schemathesis.openapi.from_url(f"http://{address}/openapi.json")
         for operation in (result.ok() for result in schema.get_all_operations()):
 

@@ -6,14 +6,10 @@ import time
 import httpx
 import numpy as np
 from playwright.sync_api import expect
-from websockets.sync.client import connect
 
 import web_browser
-from cumulant.web import service
-from cumulant.web.seats import Seats
-from cumulant.web.server import create_app
 from web_browser import faster, solved
-from web_server import PHRASE, PLAN, ask, serving
+from web_server import PHRASE, PLAN
 
 pytestmark = web_browser.NEEDED
 
@@ -226,19 +222,6 @@ def test_psi_is_shown_for_every_action(visit):
     page.wait_for_function(
         "before => [...document.querySelectorAll('#maps canvas')].at(-1).toDataURL() !== before", arg=before
     )
-
-
-def test_who_queues_is_told_so_until_a_seat_is_free(browser, player, monkeypatch):
-    monkeypatch.setattr(service, "Seats", lambda: Seats(seats=1, queue=2))
-    with serving(create_app(player, warm_up=False)) as address, connect(f"ws://{address}/api/socket") as seated:
-        assert "reply" in ask(seated, "parse", phrase=PHRASE)
-        page = browser.new_page()
-        page.goto(f"http://{address}/?goal=agent+left&seed=3")
-        expect(page.get_by_role("alert")).to_have_text("1 people are watching: you are number 1 in the queue")
-        seated.close()
-        expect(page.get_by_role("alert")).to_be_empty(timeout=60_000)
-        expect(page.locator("#clock")).to_contain_text(" of ")
-        page.close()
 
 
 def test_thirty_frames_a_second_are_drawn(visit):

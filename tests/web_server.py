@@ -7,8 +7,8 @@ import threading
 import time
 
 from cumulant.transfer.library import Library
-from cumulant.web.connections import server_of
 from cumulant.web.player import Player
+from cumulant.web.server import server_of
 
 PHRASE = "square top left and circle right"
 PLAN = "keep square left then circle top without agent bottom"

@@ -1,9 +1,11 @@
 """`cumulant serve`."""
 
 import contextlib
+import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +13,8 @@ from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions
 from cumulant.commands.output import on_terminal
+
+_OPEN = "--host {host}: others can reach the page, and nothing is encrypted; put a proxy before it (docs/serving.md)"
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,14 @@ class Serve:
 
     using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     port: int = 8000  # Where to listen; 0 takes a free one.
-    host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in.
+    host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in: put a proxy before it.
 
     def run(self) -> None:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""
-        with _leaving_with(_stopped), _listening(self.host, self.port) as listening:
+        with _ending_with(lambda number: 128 + number), _listening(self.host, self.port) as listening:
             with on_terminal("loading", False):
                 try:
-                    from cumulant.web.connections import server_of
-                    from cumulant.web.server import create_app
+                    from cumulant.web.server import create_app, server_of
                 except ModuleNotFoundError as error:
                     raise BadInput(f"the page needs {error.name}: pip install 'cumulant[web]'") from None
                 from cumulant.web.player import NotForThePage, Player
@@ -44,25 +47,17 @@ class Serve:
             listening.listen()  # who comes now waits a moment, and is not turned away
             host, port = listening.getsockname()[:2]
             server = server_of(create_app(player, self.host))
-            with _leaving_with(_done):
+            with _ending_with(lambda number: 0):
+                if not ipaddress.ip_address(host).is_loopback:
+                    print(_OPEN.format(host=self.host), file=sys.stderr, flush=True)
                 address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
                 print(f"Cumulant is at {address} (Ctrl+C stops it)", flush=True)
                 server.run(sockets=[listening])
 
 
-def _stopped(number: int) -> int:
-    """The exit status of what a signal ends before it has done anything."""
-    return 128 + number
-
-
-def _done(number: int) -> int:
-    """The exit status of a page that was up: being told to stop is how it ends."""
-    return 0
-
-
 @contextlib.contextmanager
-def _leaving_with(status: Callable[[int], int]) -> Iterator[None]:
-    """Being asked to stop is no error, whether the server is still on its way or has just shut down.
+def _ending_with(status: Callable[[int], int]) -> Iterator[None]:
+    """End the process with a status of a signal's number when it is told to stop.
 
     An exception from a handler can get lost where libraries are imported and compiled, and nothing is left to tidy up.
     """

@@ -11,7 +11,6 @@ export class Problem extends Error {
 const LOST = { message: "The connection to the server was lost. Is it still running?" };
 const TRY_LATER = 1013;
 const waiting = new Map(); // id → { resolve, reject }
-let tell = () => {}; // what the server says unasked, such as a place in the queue
 let socket = null;
 let lastId = 0;
 
@@ -19,11 +18,6 @@ export async function fetchWorld() {
   const answer = await fetch("api/world");
   if (!answer.ok) throw new Problem(await answer.json());
   return answer.json();
-}
-
-/** Call `listener` with every problem that the server tells of its own accord. */
-export function onNews(listener) {
-  tell = listener;
 }
 
 /** Ask for one of the API's offers: parse, episode, step, evaluate, teach, psi, frames. */
@@ -62,7 +56,6 @@ function connected() {
 }
 
 function settle({ id, reply, problem }) {
-  if (problem && id === null) return tell(new Problem(problem));
   const one = waiting.get(id);
   waiting.delete(id);
   if (problem) one?.reject(new Problem(problem));

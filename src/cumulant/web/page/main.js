@@ -1,6 +1,6 @@
 // Ties the page together: what is asked, the episode that answers it, and the views of both.
 
-import { call, fetchGif, fetchWorld, onNews } from "./api.js";
+import { call, fetchGif, fetchWorld } from "./api.js";
 import { Bars, regionOf, told } from "./bars.js";
 import { Compare } from "./compare.js";
 import { Film } from "./film.js";
@@ -295,7 +295,6 @@ if (sprites) {
 new ResizeObserver(() => episode && show(player.positions, player.t)).observe($("arena"));
 
 tips();
-onNews((news) => problem($("problem"), news)); // until an answer comes
 asked.phrase ||= world.examples[0];
 $("phrase").value = asked.phrase;
 act(asked);
