@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import pytest
 from conftest import THIRDS, Sliders
-from cumulant.experiments.parts import FULL, Part, Ran, run_part
-from cumulant.experiments.run_folders import Row
+from cumulant.sweeps.parts import FULL, Part, Ran, run_part
+from cumulant.sweeps.run_folders import Row
 
 from cumulant import storage
 from cumulant.commands.cli import main
