@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import pytest
 from conftest import THIRDS, Sliders
-from cumulant.sweeps.parts import FULL, Part, Ran, run_part
-from cumulant.sweeps.run_folders import Row
 
 from cumulant import storage
 from cumulant.commands.cli import main
@@ -24,6 +22,8 @@ from cumulant.freeplay.checkpoints import finished
 from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
+from cumulant.sweeps.parts import FULL, Part, Ran, run_part
+from cumulant.sweeps.run_folders import Row
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
 from fuzz_commands import run_here
