@@ -18,7 +18,8 @@ from cumulant.worlds.spriteworld import Spriteworld
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-SOURCES = sorted(path for top in ("src", "paper/src", "tools", "tests") for path in (ROOT / top).rglob("*.py"))
+IMPORTED_FROM = [ROOT / top for top in ("src", "paper/src", "paper", "tools", "tests")]
+SOURCES = sorted({path for top in IMPORTED_FROM for path in top.rglob("*.py")})
 TOPS = ("src", "paper", "docs", "tests", "tools", "examples", "results")  # a path that starts so is one of ours
 INSTANCES = {"library": (Library,), "world": (Spriteworld, HostWorld), "encoder": (Encoder,)}  # as the docs call them
 MADE_UP = ("package.module", "pkg.mod", "world.FIELD", "free-play.sh")  # which the reader fills in
@@ -28,7 +29,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:_[a-z]+)+(?=\(|$)|[A-Z][a-z]+(?:[A-Z][a-z]+)+(?
 _PATH = re.compile(r"(?<![\w.:/-])[\w-]+(?:/[\w.-]+)*\.(?:py|sh)\b|(?<![\w.:/-])(?:" + "|".join(TOPS) + r")/[\w./-]*\w")
 _FILE = re.compile(r"\.(?:cff|csv|gif|html|ipynb|jsonl?|lock|md|npz|png|py|safetensors|sh|toml|txt|yml)$")
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
-_COMMAND = re.compile(r"(?:^|[\s(=])cumulant ([a-z]+)((?: [^|;#]*)?)")
+_COMMAND = re.compile(r"(?:^|(?<!from)[\s(=])cumulant ([a-z]+)((?: [^|;#]*)?)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
@@ -47,10 +48,9 @@ def pieces(page: Path) -> Iterator[tuple[int, str, bool]]:
 @cache
 def modules() -> dict[str, Path]:
     """The modules of ours by their dotted names."""
-    tops = [ROOT / top for top in ("src", "paper/src", "tools", "tests")]
     found = {}
     for path in SOURCES:
-        top = next(top for top in tops if path.is_relative_to(top))
+        top = next(top for top in IMPORTED_FROM if path.is_relative_to(top))
         parts = path.relative_to(top).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
@@ -102,26 +102,29 @@ def is_file(path: str) -> bool:
 
 
 @cache
-def options(command: str) -> set[str] | None:
-    """Return the options of a command, as its help has them; None if there is no such command."""
+def help_of(*command: str) -> str:
+    """Return the help of a command; of none, that of them all."""
     said = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(said):
-            status = main([command, "--help"])
-    except SystemExit as end:
-        status = end.code
-    return None if status else set(_OPTION.findall(said.getvalue()))
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        main([*command, "--help"])
+    return said.getvalue()
+
+
+def commands() -> list[str]:
+    """Return the names of all commands."""
+    return re.search(r"\{([\w,-]+)\}", help_of())[1].split(",")
+
+
+def options(command: str) -> set[str]:
+    """Return the options of a command, as its help has them."""
+    return set(_OPTION.findall(help_of(command)))
 
 
 @cache
 def any_option() -> set[str]:
     """Return the options of all commands, of our tools, and of other programs that the docs speak of."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-        main(["--help"])
-    commands = re.search(r"\{([\w,-]+)\}", said.getvalue())[1].split(",")
     tools = "".join(path.read_text() for path in (ROOT / "tools").glob("*.*"))
-    return set().union(*(options(command) or () for command in commands), _OPTION.findall(tools), _OF_OTHERS)
+    return set().union(*map(options, commands()), _OPTION.findall(tools), _OF_OTHERS)
 
 
 def stale_in(page: Path) -> Iterator[tuple[int, str]]:
@@ -139,13 +142,11 @@ def stale_in(page: Path) -> Iterator[tuple[int, str]]:
         if not in_block and (word := _WORD.match(code)) and word[0] not in words and not word[0].endswith(("_x", "_y")):
             yield number, word[0]
         for command, given in _COMMAND.findall(code):
-            if (known := options(command)) is None:
+            if command not in commands():
                 yield number, f"cumulant {command}"
-            else:
-                wrong = [
-                    each for each in _OPTION.findall(given) if each not in known and not each.startswith("--world")
-                ]
-                yield from ((number, f"cumulant {command} {each}") for each in wrong)
+                continue
+            wrong = set(_OPTION.findall(given)) - options(command)
+            yield from ((number, f"cumulant {command} {each}") for each in wrong if not each.startswith("--world."))
         if not in_block and code.startswith("--"):
             yield from ((number, each) for each in _OPTION.findall(code) if each not in any_option())
 
