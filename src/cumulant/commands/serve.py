@@ -7,20 +7,18 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tyro.conf import OmitArgPrefixes
-
-from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryGiven
 from cumulant.commands.output import on_terminal
 
 
 @dataclass(frozen=True)
 class Serve:
-    """Open a page where you type a goal and watch it being reached, in your browser.
+    """Open a page where you type a goal and watch it being reached.
 
     Try: cumulant serve, and open the address that it prints
     """
 
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
+    using: LibraryGiven = SHIPPED
     port: int = 8000  # Where to listen; 0 takes a free one.
     host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in.
 
