@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Raises:
         SystemExit: tyro shows help (status 0) or an option that it cannot read (status 2), or a command ends early.
+
     """
     given = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -101,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _commands(argv: Sequence[str]) -> Any:
-    """Return the union of all commands: one line each, but all there is to say of the one that is named."""
+    """Return the union of all commands, each with the first line of its docstring; the one that is named, with all."""
     named = argv[0] if argv else ""
     commands = _COMMANDS if named in _COMMANDS else _COMMANDS | dict(_added_commands())
     if named in _OF_THE_PAPER and named not in commands:
@@ -109,7 +110,8 @@ def _commands(argv: Sequence[str]) -> Any:
     union: Any = None
     for name, command in commands.items():
         about = inspect.getdoc(command) or ""
-        told = Annotated[command, subcommand(name, description=about if name == named else about.partition("\n")[0])]
+        shown = " ".join(about.split()) if name == named else about.partition("\n")[0]
+        told: Any = Annotated[command, subcommand(name, description=shown)]
         union = told if union is None else union | told
     return union
 

@@ -26,10 +26,10 @@ class Demo:
     """
 
     out: Path = Path("demo")  # Folder for demo.gif and demo.png.
-    using: LibraryGiven = SHIPPED
-    episodes: int = 200  # Episodes per phrase behind the table.
-    seed: int = 0  # Starts of the episodes.
+    episodes: int = 200  # Episodes of each phrase.
+    seed: int = 0  # Of the starts.
     json: Flag = False  # One JSON object on stdout, and nothing else.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
         """Play the phrases, draw them, and print a table."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import Flag, NoDefault
+from cumulant.commands.inputs import Flag, NoDefault, Objects
 from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.worlds import refuse_features, world_asked
 
@@ -22,9 +22,9 @@ class Explain:
     """
 
     phrase: Positional[str]  # The goal, in words.
-    world: str = "spriteworld"  # One that ships (cumulant worlds), package.module:World, or gymnasium:ID.
-    features: NoDefault[str] = ""  # Of gymnasium:ID: package.module:function of the observation.
-    objects: NoDefault[tuple[str, ...] | None] = None  # Of spriteworld, topmost first; by default square, circle.
+    world: str = "spriteworld"  # Also package.module:World, gymnasium:ID.
+    features: NoDefault[str] = ""  # Of gymnasium:ID: package.module:function.
+    objects: Objects = None  # Of spriteworld, topmost first.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NoDefault = Annotated[T, arg(help_behavior_hint="")]  # an option whose help shows no default
+Objects = Annotated[tuple[str, ...] | None, arg(metavar="NAME ...", help_behavior_hint="(square circle)")]
 Flag = Annotated[FlagCreatePairsOff[bool], arg(help_behavior_hint="")]  # an option that has no opposite
 OBJECTS = ("square", "circle")
 _LEARNT = "learnt:"
@@ -36,18 +37,18 @@ class BadInput(Exception):
 
 @dataclass(frozen=True)
 class LibraryOptions:
-    """By default the skill library that ships."""
+    """The library that a command acts with."""
 
-    library: NoDefault[Path | None] = None  # Its folder.
-    world: NoDefault[str] = ""  # Only if its world is your own: package.module:World, as for pretrain.
-    features: NoDefault[str] = ""  # Only if they are your own: package.module:function.
+    library: NoDefault[Path | None] = None  # A folder; by default the library that ships.
+    world: NoDefault[str] = ""  # Its world, if your own: package.module:World.
+    features: NoDefault[str] = ""  # Its features, if your own: package.module:name.
 
     def load(self) -> "Library":
         """Load the library, or raise BadInput."""
         return library_in(self.library, self.features, self.world)
 
 
-LibraryGiven = Annotated[OmitArgPrefixes[LibraryOptions], arg(name="library")]  # the name is the group's, in help
+LibraryGiven = Annotated[OmitArgPrefixes[LibraryOptions], arg(name="library", help="")]  # a group of its own in help
 SHIPPED = LibraryOptions()
 
 
@@ -68,6 +69,7 @@ def library_in(path: Path | None, features: str = "", world: str = "") -> "Libra
         path: Its folder; None for the library that ships.
         features: `package.module:function` of the observation, if it was made with one.
         world: The world that it was made in, if that does not ship. Code is imported only because it is named here.
+
     """
     from cumulant.commands.worlds import GYMNASIUM, world_named
     from cumulant.storage import Unreadable

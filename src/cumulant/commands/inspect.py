@@ -17,17 +17,16 @@ if TYPE_CHECKING:
 class Inspect:
     """Show a library's card, then audit its policies.
 
-    Every policy is played: what it really does to every feature, beside what the Lemma says.
-
-    Try: cumulant inspect --starts 0
+    Every policy is played: what it really does to every feature, beside what the Lemma says. Try: cumulant
+    inspect --starts 0
     """
 
-    using: LibraryGiven = SHIPPED
     out: Path = Path("inspect")  # Folder for audit.png and audit.json.
-    starts: int = 200  # Random starts from which every policy is played; 0: the card alone.
+    starts: int = 200  # Starts of every policy; 0: the card alone.
     seed: int = 0  # Of the starts.
-    card: Flag = False  # Keep what is measured in the library's folder, and write it on its card.
+    card: Flag = False  # Keep the results on the library's card.
     json: Flag = False  # One JSON object on stdout, and nothing else.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
         """Show the card; play every policy, compare, draw."""

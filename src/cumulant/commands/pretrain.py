@@ -15,6 +15,7 @@ from cumulant.commands.inputs import (
     BadInput,
     Flag,
     NoDefault,
+    Objects,
     at_least,
     features_named,
     key_of,
@@ -51,25 +52,30 @@ def _optional(cls: type[FreePlay]) -> type[FreePlay]:
 
 @_optional
 class GivenSettings(FreePlay):
-    """In brackets: preset cpu. Beyond six features env-steps and batch grow."""
+    """Settings that take the place of the preset's."""
 
     def __post_init__(self) -> None:
         """Check nothing yet: `FreePlay` does, once a preset has filled in the rest."""
+
+
+_NOTHING_GIVEN = GivenSettings()
 
 
 @dataclass(frozen=True)
 class Pretrain:
     """Stage 2: play freely, with no reward, and learn to act.
 
-    It learns policies for every feature, and their successor features. Try: cumulant pretrain --out my-library
+    It learns policies for every feature, and their successor features. Options in place of a preset's values are shown
+    with those of cpu; beyond six features, env-steps and batch grow. Try: cumulant pretrain --out my-library
     """
 
-    out: Path = Path("my-library")  # Folder for the library and its checkpoints.
-    preset: Literal["cpu", "fast", "paper"] = "cpu"  # For 2 cores; for one GPU; as in the paper.
+    out: Path = Path("my-library")  # Folder to write.
+    # cpu, for 2 cores; fast, for a GPU; or paper.
+    preset: Annotated[Literal["cpu", "fast", "paper"], arg(metavar="NAME")] = "cpu"
     seed: int = 0  # Of everything random.
-    world: str = "spriteworld"  # Also package.module:World, gymnasium:ID; see cumulant worlds.
-    objects: NoDefault[tuple[str, ...] | None] = None  # Of spriteworld, topmost first.
-    features: str = "true"  # Or learnt:FOLDER, entangled:SEED, package.module:function.
+    world: str = "spriteworld"  # Or room, my.module:World ...
+    objects: Objects = None  # Of spriteworld, topmost first.
+    features: str = "true"  # Or learnt:FOLDER, my.module:function ...
     resume: Flag = False  # Go on with the run in the folder.
     force: Flag = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
@@ -78,7 +84,7 @@ class Pretrain:
     devices: NoDefault[int | None] = None
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    settings: Annotated[OmitArgPrefixes[GivenSettings], arg(name="free play")] = GivenSettings()
+    settings: Annotated[OmitArgPrefixes[GivenSettings], arg(name="free play", help="")] = _NOTHING_GIVEN
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
@@ -147,13 +153,17 @@ class Pretrain:
         key_of(self.seed)
         if is_first() and holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-        given = {name: value for name, value in vars(self.settings).items() if value is not None}
-        settings = replace(suited(PRESETS[self.preset], world), **given)
+        settings = self.settings_for(world)
         check_size(world, settings, features)
         mesh_of(self.devices, world, settings)
         if is_first():
             usable_folder(self.out)
         return world, features, settings
+
+    def settings_for(self, world: "World") -> FreePlay:
+        """Return the preset as it suits the world, with the settings that were given in place of its own."""
+        given = {name: value for name, value in vars(self.settings).items() if value is not None}
+        return replace(suited(PRESETS[self.preset], world), **given)
 
     def _world_and_features(self) -> "tuple[World, Features]":
         """Return the world, which learnt features bring with them, and the features."""

@@ -15,12 +15,12 @@ from cumulant.commands.output import on_terminal
 class Serve:
     """Open a page where you type a goal and watch it being reached.
 
-    Try: cumulant serve, and open the address that it prints
+    It prints an address: open that in your browser.
     """
 
-    using: LibraryGiven = SHIPPED
     port: int = 8000  # Where to listen; 0 takes a free one.
     host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""

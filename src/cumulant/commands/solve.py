@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cumulant.goals.plans import Plan
     from cumulant.transfer.evaluation import Success
     from cumulant.transfer.library import Library
+    from cumulant.worlds.episodes import Reward
 
 _REWARDED = 0.5  # a reward above this is the goal
 _LIKED = 0.5  # of a feature's largest weight: a bin with more is part of what is favoured
@@ -38,19 +39,18 @@ _MATTERS = 0.1  # of the largest weight of all: a feature with less does not mat
 class Solve:
     """Act on a goal at once: a phrase, or a reward function.
 
-    Phrases may be plans: "keep square left then agent top without agent right". A reward is learnt from labelled steps.
-
-    Try: cumulant solve "circle top left and square not left" --gif mine.gif
+    A phrase may be a plan: "keep square left then agent top without agent right". A reward is learnt from labelled
+    steps. Try: cumulant solve "circle top left and square not left" --gif mine.gif
     """
 
     phrase: NoDefault[Positional[str]] = ""  # The goal, in words.
-    reward: NoDefault[str] = ""  # Or package.module:function of an observation; above 0.5 is the goal.
-    budget: int = 2_000  # Labelled steps to learn the reward from.
-    gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose in every state.
+    reward: NoDefault[str] = ""  # Or package.module:function; its goal is above 0.5.
+    budget: int = 2_000  # Labelled steps for a reward.
+    gpi: Literal["committed", "plain"] = "committed"  # Keep to a policy, or not.
     episodes: int = 200  # Random starts.
-    seed: int = 0  # Of the labelled steps; episode i has seed + i.
+    seed: int = 0  # Episode i has seed + i.
     gif: NoDefault[Path | None] = None  # Write an episode here.
-    trace: NoDefault[Path | None] = None  # Write the first episode here, as JSON: places and actions.
+    trace: NoDefault[Path | None] = None  # Write the first episode here, as JSON.
     json: Flag = False  # One JSON object on stdout, and nothing else.
     using: LibraryGiven = SHIPPED
 
@@ -63,7 +63,6 @@ class Solve:
             from cumulant.goals.plans import Plan, tables_of
             from cumulant.storage import write_whole
             from cumulant.transfer.evaluation import summarise
-            from cumulant.transfer.reward_models import MODELS
             from cumulant.worlds.episodes import attempts_at_one, episode_keys, play_many
 
             self._check()
@@ -90,15 +89,7 @@ class Solve:
                 return attempts_at_one(world, library.gpi(committed), tables, guides, keys)
         else:
             reward = reward_named(self.reward, library)
-            with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
-                belief = library.understand_reward(reward, jax.random.fold_in(key_of(self.seed), 0), self.budget)
-            w = belief.w
-            if not w.any():
-                steps = f"{self.budget:,} labelled steps taught nothing of {self.reward}"
-                raise BadInput(f"{steps}: all earned the same, or too few did not; a larger --budget may help")
-            named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget}
-            named["model"] = MODELS[int(belief.boxes[0])]
-            named |= {"sure": float(belief.sure[0]), "explained": float(belief.explained[0])}
+            w, named = self._learn(library, reward)
 
             def played() -> Any:
                 policy = library.policy(w, committed)
@@ -143,6 +134,21 @@ class Solve:
             raise BadInput(f"--gif and --trace are both {self.gif}: give each a file of its own")
         usable_files(self.gif, self.trace)
 
+    def _learn(self, library: "Library", reward: "Reward") -> tuple[Any, dict[str, Any]]:
+        """Learn a reward from labelled steps: return its weights [1, k, m], and what there is to say of it."""
+        import jax
+
+        from cumulant.transfer.reward_models import MODELS
+
+        with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
+            belief = library.understand_reward(reward, jax.random.fold_in(key_of(self.seed), 0), self.budget)
+        if not belief.w.any():
+            steps = f"{self.budget:,} labelled steps taught nothing of {self.reward}"
+            raise BadInput(f"{steps}: all earned the same, or too few did not; a larger --budget may help")
+        named = {"task": self.reward, "canonical": _meaning(library, belief.w), "budget": self.budget}
+        sure, explained = float(belief.sure[0]), float(belief.explained[0])
+        return belief.w, named | {"model": MODELS[int(belief.boxes[0])], "sure": sure, "explained": explained}
+
     def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
         """Print the report, for people to read."""
         # A sum has no goal of its own, but for what it favours most.
@@ -175,6 +181,7 @@ def _stages(plan: "Plan", current: Any) -> list[dict[str, Any]]:
     Args:
         plan: The plan.
         current: The stages in which the episodes ended, [episodes].
+
     """
     return [
         {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Many runs of free play, each judged on tasks: seeds, settings and worlds, here or on a Ray cluster.
+    """Run free play many times, over seeds, settings and worlds.
 
     Keys are seed, world, world.FIELD, preset, any setting of pretrain, and tasks_per_class, task_seed, episodes and
     budgets, which say how a trial is judged. A file has them in two tables: [fixed], and [grid] with a list for each

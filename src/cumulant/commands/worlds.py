@@ -38,13 +38,12 @@ class Worlds:
 class Check:
     """Check a world before anything is learnt in it.
 
-    It is played at random, and looked at for ranges, shapes, purity, NaN, and features that no action moves.
-
-    Try: cumulant check --world room
+    It is played at random, and looked at for ranges, shapes, purity, NaN, and features that no action moves. Try:
+    cumulant check --world room
     """
 
-    world: str = "spriteworld"  # One that ships (cumulant worlds), package.module:World, or gymnasium:ID.
-    features: NoDefault[str] = ""  # Of gymnasium:ID: package.module:function of the observation.
+    world: str = "spriteworld"  # Also package.module:World, gymnasium:ID.
+    features: NoDefault[str] = ""  # Of gymnasium:ID: package.module:function.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
@@ -120,6 +119,7 @@ def world_named(text: str, features: str = "", whole: bool = True) -> "World":
         text: The value of --world, from `fold_world`. Code is imported only because it is named here.
         features: Of gymnasium:ID, `package.module:function` of the observation.
         whole: Refuse a world that lacks something that every world has.
+
     """
     from cumulant.worlds.check import structure
     from cumulant.worlds.shipped import SHIPPED

@@ -18,13 +18,13 @@ class FreePlay:
 
     bins: int = 3  # m, the bins of each feature.
     gamma: float = 0.95  # Discount.
-    # Or all_policies, with one trunk; goal_conditioned, the paper's.
+    # Or all_policies, goal_conditioned.
     network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"
     width: int = 256  # Units of a layer.
     depth: int = 2  # Layers of a trunk; not in the paper's network.
     full_matrix: bool = False  # Learn all of Ψ; or fill in what the Lemma gives.
     relational: bool = True  # Show the trunks differences of features too.
-    acting_policy_only: bool = False  # A transition teaches its own policy, as in the paper.
+    acting_policy_only: bool = False  # Teach only who acted, as in the paper.
     stratified: bool = True  # Replay by which feature changed, or plainly.
     env_steps: int = 10_240_000  # Steps in all copies of the world.
     num_envs: int = 1024  # Copies of the world; each steps once an update.
@@ -35,7 +35,7 @@ class FreePlay:
     epsilon_low: float = 0.05  # Share of random actions in the first copy.
     epsilon_high: float = 1.0  # Share in the last; between, geometric.
     switch_every: int = 10  # Mean steps with a policy; 0: an episode.
-    # Keep targets in [0, 1], where Ψ, scaled by 1 - γ, lies.
+    # Keep the targets of Ψ within [0, 1].
     clipped: bool = field(default=True, metadata={"before": False})
     half_precision: bool = False  # Matrix products in bfloat16.
 

@@ -225,6 +225,7 @@ class HostWorld:
 
         Raises:
             ValueError: The environment cannot be drawn; the message is its own.
+
         """
         try:
             _drawn_once(self)

@@ -119,6 +119,7 @@ def check_drawable(world: World) -> None:
 
     Raises:
         ValueError: The world has no `render`, or its environment lacks what it draws with.
+
     """
     inner = world
     while isinstance(inner, Around):
