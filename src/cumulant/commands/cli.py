@@ -78,11 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given[:1] == ["--version"] and given[1:] in ([], ["--json"]):
             _tell_version(as_json=len(given) > 1)
         else:
-            _check_options(given)
-            commands, config = _commands(given), (DisallowNone, PositionalMetavarFromFieldName)
-            command: Any = tyro.cli(
-                commands, prog="cumulant", description=_DESCRIPTION, args=fold_world(given), config=config
-            )
+            command = read_command(given)
             keep_programs()
             command.run()
         sys.stdout.flush()
@@ -99,6 +95,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_unwritable()
         return 2
     return 0
+
+
+def read_command(argv: Sequence[str]) -> Any:
+    """Return the command that the arguments name, with its options as fields."""
+    _check_options(argv)
+    return tyro.cli(
+        _commands(argv),
+        prog="cumulant",
+        description=_DESCRIPTION,
+        args=fold_world(argv),
+        config=(DisallowNone, PositionalMetavarFromFieldName),
+    )
 
 
 def _commands(argv: Sequence[str]) -> Any:
