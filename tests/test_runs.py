@@ -12,10 +12,8 @@ import time
 
 import equinox as eqx
 import pytest
-import tyro
 
-from cumulant.commands.cli import main
-from cumulant.commands.pretrain import Pretrain
+from cumulant.commands.cli import main, read_command
 from cumulant.freeplay import runs as module
 from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
@@ -187,11 +185,9 @@ def test_given_settings_win_over_presets_and_scaling(name):
     assert (grown.batch > preset.batch) == (grown.env_steps > preset.env_steps) == (name != "paper")
     assert typed(f"--preset {name}").settings_for(world) == grown
     assert typed(f"--preset {name}").settings_for(Spriteworld()) == preset
-    own = typed(f"--preset {name} --batch {preset.batch} --width 32 --no-relational").settings_for(
-        world
-    )  # its own batch
+    own = typed(f"--preset {name} --batch {preset.batch} --width 32 --no-relational").settings_for(world)
     assert own == dataclasses.replace(grown, batch=preset.batch, width=32, relational=False)
 
 
 def typed(options):
-    return tyro.cli(Pretrain, args=options.split())
+    return read_command(["pretrain", *options.split()])
