@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
 
 
-_METAVARS = {int: "N", float: "X", bool: None}  # and of a choice, NAME
+_METAVARS = {int: "N", float: "X"}
 
 
 def _optional(cls: type[FreePlay]) -> type[FreePlay]:
@@ -41,7 +41,7 @@ def _optional(cls: type[FreePlay]) -> type[FreePlay]:
     cls.__annotations__ = {
         name: Annotated[
             kind | None,
-            arg(metavar=_METAVARS.get(kind, "NAME"), help_behavior_hint=f"({getattr(preset, name)})"),
+            arg(metavar=_METAVARS.get(kind), help_behavior_hint=f"({getattr(preset, name)})"),
         ]
         for name, kind in kinds.items()
     }
@@ -65,8 +65,7 @@ _NOTHING_GIVEN = GivenSettings()
 class Pretrain:
     """Stage 2: play freely, with no reward, and learn to act.
 
-    It learns policies for every feature, and their successor features. Options in place of a preset's values are shown
-    with those of cpu; beyond six features, env-steps and batch grow. Try: cumulant pretrain --out my-library
+    Options below show what the preset cpu sets; beyond six features, env-steps and batch grow.
     """
 
     out: Path = Path("my-library")  # Folder to write.

@@ -18,7 +18,7 @@ class FreePlay:
 
     bins: int = 3  # m, the bins of each feature.
     gamma: float = 0.95  # Discount.
-    # Or all_policies, goal_conditioned.
+    # A trunk each, one, or the paper's.
     network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"
     width: int = 256  # Units of a layer.
     depth: int = 2  # Layers of a trunk; not in the paper's network.
