@@ -86,7 +86,8 @@ def refusal_violations(ending: Ending) -> list[str]:
         wrong.append(f"the status is {ending.status}, not 2")
     lines = ending.err.removesuffix("\n").split("\n")
     pointed = len(lines) == 3 and lines[2].strip(" ^") == ""  # a phrase's culprit is pointed at
-    if (len(lines) != 1 and not pointed) or not ending.err.startswith("cumulant: "):
+    by_tyro = "For full helptext" in ending.err  # in a box of its own
+    if not by_tyro and ((len(lines) != 1 and not pointed) or not ending.err.startswith("cumulant: ")):
         wrong.append(f"stderr is not one line: {ending.err[-400:]!r}")
     if any(not c.isprintable() for line in lines for c in line):
         wrong.append(f"stderr holds what is not printable: {ending.err[-400:]!r}")

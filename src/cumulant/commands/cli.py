@@ -133,7 +133,14 @@ def _added_commands() -> Iterator[tuple[str, type]]:
 
 
 def _check_options(argv: Sequence[str]) -> None:
-    """Refuse an option that is empty, as an unset variable of a script leaves it, or is overruled by a second one."""
+    """Refuse what tyro would take, or show, as it is.
+
+    An option may be empty, as an unset variable of a script leaves it, or be overruled by a second one; a word may hold
+    what moves a terminal's cursor.
+    """
+    for word in argv:
+        if not word.translate({ord("\t"): " ", ord("\n"): " "}).isprintable():
+            raise BadInput(f"{word} holds characters that cannot be shown")
     options = [(*word.partition("="), after) for word, after in pairwise([*argv, "--"]) if word.startswith("--")]
     for option, equals, value, after in options:
         ends = not after or (option in _OF_SEVERAL and after.startswith("--"))
