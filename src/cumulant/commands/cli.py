@@ -1,4 +1,4 @@
-"""The command line: reads a command, runs it, and turns bad input into one clear line and exit status 2."""
+"""The command line: it reads a command, runs it, and turns bad input into one line and exit status 2."""
 
 import contextlib
 import inspect
