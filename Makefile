@@ -63,11 +63,11 @@ $(VENV)/.dev: pyproject.toml paper/pyproject.toml requirements.lock | $(BIN)/pyt
 	$(call INSTALL,.[dev],--editable ./paper)
 	touch $@ $(VENV)/.core $(VENV)/.web
 
-# Pin every package again, for every platform and Python.
+# Pin every package again, for every platform and Python; but for `cuda`, of which JAX pins what it needs.
 lock: | $(BIN)/python
 	$(PIP) install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header --no-annotate \
-		pyproject.toml --output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra robotics --no-header \
+		--no-annotate pyproject.toml --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) demo site

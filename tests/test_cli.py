@@ -1,17 +1,24 @@
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import THIRDS
 from PIL import Image
 
-from cumulant.commands import output
+import cumulant
+from cumulant.bounds import OutOfBounds, check_memory
+from cumulant.commands import cli, output
 from cumulant.commands.cli import main
 from cumulant.commands.output import doing
+from cumulant.commands.progress import Reporter
+from cumulant.freeplay.settings import PRESETS
 from measure_start import Timed, watch
 
 
@@ -35,7 +42,7 @@ def plain_python(obs):
     return 1.0 if obs[0] > 0.5 else 0.0
 
 
-def cli(*args):
+def ran(*args):
     """The real command in a process of its own."""
     return subprocess.run([sys.executable, "-m", "cumulant", *args], capture_output=True, text=True, check=False)
 
@@ -65,7 +72,7 @@ def test_explain(phrase, dnf, capsys):
 
 
 def test_explain_in_a_process_of_its_own():
-    done = cli("explain", "square left", "--json")
+    done = ran("explain", "square left", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {"canonical": "square left", "dnf": [[["square", "x", ["left"]]]]}
 
@@ -76,25 +83,8 @@ def test_explain_in_a_process_of_its_own():
         (["explain", "get the sqare left"], "unknown word 'sqare'; did you mean 'square'?\n  get the sqare left\n"),
         (["explain", "star left", "--objects", "square"], "unknown word 'star': this world has agent, square"),
         (["explain", "square left", "--objects", "blob"], "unknown object 'blob'"),
-        (["explain"], "Missing"),
-        (["explian", "square left"], "explian"),
-        (["bench", "everything"], "invalid choice 'everything'"),
         (["bench", "env", "--batch", "0"], "--batch must be at least 1"),
         (["evaluate", "--episodes", "0"], "--episodes must be at least 1"),
-        (
-            ["evaluate", "--episodes", "many"],
-            "--episodes must be a whole number, but is 'many' (see cumulant evaluate ",
-        ),
-        (["pretrain", "--gamma", "near one"], "--gamma must be a number, but is 'near one'"),
-        (
-            ["solve", "square left", "--sed", "1"],
-            "Unrecognized options: --sed, 1; did you mean --seed? (see cumulant",
-        ),
-        (
-            ["explain", "square left", "--library", "a"],
-            "Unrecognized options: --library a (see cumulant explain --he",
-        ),
-        (["check", "room"], "room stands alone: did you mean cumulant check --world room?"),
         (["evaluate", "--seed", "-1"], "a seed lies between"),
         (["evaluate", "--library", "a", "--library", "b"], "--library is given more than once: write it once"),
         (["evaluate", "--suite", "aligned", "--bins", "1001"], "--bins must lie between 2 and 1,000, but is 1001"),
@@ -103,10 +93,9 @@ def test_explain_in_a_process_of_its_own():
         (["evaluate", "--objects", "square", "--few-shot", "5"], "few-shot learning needs a library"),
         (["solve", "square left", "--gif", "/"], "cannot write /: it is a folder"),
         (["solve", "square left", "--gif", "a.png"], "let the name end in .gif, which a.png does not"),
-        (["solve", "square", "left", "--json"], 'put the phrase in quotes: cumulant solve "square left"'),
-        (["sovle", "square left"], "there is no command sovle: did you mean solve?"),
-        (["xyzzy"], "there is no command xyzzy: demo, solve, serve"),
         (["explain", "square left", "--objects"], "--objects is empty"),
+        (["pretrain", "--out", ""], "--out is empty"),
+        (["evaluate", "--world", "room", "--objects", "square"], "--objects are spriteworld's"),
         (["solve", "square left", "--gif", "/dev/null"], "cannot write /dev/null: it is not a plain file"),
         (["solve", "square left", "--trace", "/proc/x.json"], "cannot write /proc/x.json: it is not on a disk"),
         (["solve", "square left", "--features", "math:sin"], "brings its own features, 'true': give none"),
@@ -130,14 +119,13 @@ def test_explain_in_a_process_of_its_own():
         (["solve", "--reward", "test_cli:plain_python"], "is not written in JAX"),
         (["solve", "--reward", "test_cli:corner", "--budget", "-1"], "--budget must be at least 1"),
         (["inspect", "--library", "/nowhere"], "there is no folder /nowhere"),
-        (["reproduce", "nothing"], "invalid choice 'nothing'"),
         (["serve", "--port", "65536"], "a port lies between 0 and 65535, but is 65536"),
         (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
         (["serve", "--port", "0", "--library", "/nowhere"], "there is no folder /nowhere"),
         (["demo", "--out", "/dev/null/folder"], "cannot write /dev/null/folder/demo.gif"),
     ],
 )
-def test_bad_input_is_one_clear_line_and_status_2(args, message, capsys):
+def test_bad_input_is_one_line_and_status_2(args, message, capsys):
     assert main(args) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -147,15 +135,79 @@ def test_bad_input_is_one_clear_line_and_status_2(args, message, capsys):
     assert len(captured.err.strip().split("\n")) == lines
 
 
-def test_help_teaches_every_command():
-    done = cli("--help")
-    assert done.returncode == 0
-    commands = "demo solve serve explain represent pretrain evaluate sweep report inspect reproduce bench".split()
-    assert all(command in done.stdout for command in commands)
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("", "Expected one of"),
+        ("explain", "PHRASE"),
+        ("explian left", "Unrecognized options: explian"),
+        ("bench everything", "invalid choice 'everything'"),
+        ("evaluate --episodes many", "invalid literal for int() with base 10: 'many'"),
+        ("pretrain --gamma near", "could not convert string to float: 'near'"),
+        ("pretrain --batch None", "'None'"),
+        ("solve left --sed 1", "--seed INT"),
+        ("explain left --library a", "in cumulant solve --help"),
+        ("solve square left", "Unrecognized options: left"),
+    ],
+)
+def test_mistyped_options_are_told_with_status_2(args, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(args.split())
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    assert message in said.err
+
+
+def shown_by_help(monkeypatch, *command):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stdout", terminal := io.TextIOWrapper(io.BytesIO(), "utf-8"))  # which can draw boxes
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    terminal.seek(0)
+    return terminal.read().splitlines()
+
+
+OWN = "demo solve serve explain represent pretrain evaluate sweep report inspect worlds check".split()
+
+
+def test_help_lists_each_command_in_one_line(monkeypatch):
+    lines = shown_by_help(monkeypatch)
+    listed = lines[next(i for i, line in enumerate(lines) if "(required)" in line) + 1 : -1]
+    assert [line.split()[2] for line in listed] == [*OWN, "bench", "reproduce"]
+
+
+@pytest.mark.parametrize("command", OWN)
+def test_help_of_a_command_fits_a_screen(command, monkeypatch):
+    lines = shown_by_help(monkeypatch, command)
+    height = sum(max(1, -(-len(line) // 80)) for line in lines)
+    assert height <= {"pretrain": 56, "represent": 36, "evaluate": 28, "sweep": 36}.get(command, 26)
+    assert not [line for line in lines if re.search(r"None|\(default: (''|False)?\)", line)]
+
+
+def test_help_of_pretrain_shows_the_presets_values(monkeypatch):
+    shown = " ".join(shown_by_help(monkeypatch, "pretrain"))
+    hints = [f"({value})" for value in vars(PRESETS["cpu"]).values()]
+    assert all(shown.count(hint) >= hints.count(hint) for hint in hints)
+
+
+def test_version_tells_versions_and_device(capsys):
+    assert main(["--version"]) == main(["--version", "--json"]) == 0
+    line, told = capsys.readouterr().out.splitlines()
+    assert line == f"cumulant {cumulant.__version__}, jax {jax.__version__} on {jax.devices()[0].device_kind}"
+    assert list(json.loads(told).values()) == [cumulant.__version__, jax.__version__, jax.devices()[0].device_kind]
+
+
+def test_commands_of_the_paper_say_where_they_are(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_added_commands", lambda: iter(()))
+    assert main(["bench", "env"]) == 2
+    assert capsys.readouterr().err == (
+        "cumulant: bench comes with the package cumulant-paper: pip install cumulant-paper\n"
+    )
 
 
 def test_demo_writes_pictures_and_a_table(tmp_path):
-    done = cli("demo", "--out", str(tmp_path / "pictures"), "--episodes", "20")
+    done = ran("demo", "--out", str(tmp_path / "pictures"), "--episodes", "20")
     assert done.returncode == 0, done.stderr
     assert "random play" in done.stdout
     with Image.open(tmp_path / "pictures" / "demo.gif") as gif, Image.open(tmp_path / "pictures" / "demo.png") as sheet:
@@ -225,19 +277,6 @@ def test_inspect_shows_who_moves_whom(tmp_path, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {"audit.png", "audit.json"}
 
 
-@pytest.mark.parametrize("what", ["env", "render"])
-def test_bench_measures_ours_and_the_original_in_one_run(what, capsys):
-    assert main(["bench", what, "--batch", "64", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["ratio"] == pytest.approx(report["ours"] / report["peer"])
-    assert report["memory_limit"] > 0
-
-
-def test_bench_parse(capsys):
-    assert main(["bench", "parse", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ours"] > 0
-
-
 @pytest.mark.parametrize("room", [60, 80, 120])
 def test_tables_fit_and_no_two_rows_look_alike(room, monkeypatch, capsys):
     monkeypatch.setattr(output, "_LOG_WIDTH", room)
@@ -286,3 +325,90 @@ def test_on_a_terminal_it_is_told_until_it_is_done(monkeypatch):
         pass
     assert "busy" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K")  # its line is cleared
+
+
+def test_memory_that_is_not_there_is_refused(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(os, "sysconf", lambda name: 2**10)  # a machine of one megabyte
+    with pytest.raises(OutOfBounds, match="a house of cards needs more memory than this machine has"):
+        check_memory("a house of cards", 2**20 + 1)
+    out = tmp_path / "out"
+    for command in (
+        *(f"{name} --out {out}" for name in ("pretrain", "represent", "inspect")),
+        "bench render --no-peer",
+    ):
+        assert main(command.split()) == 2
+        assert "needs more memory than this machine has" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_unwritable_folders_are_refused_before_anything_is_computed(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(os, "access", lambda place, mode: not str(place).startswith(str(tmp_path)))  # root may all
+    for option in ("--gif", "--trace"):
+        assert main(["solve", "square left", option, str(tmp_path / "new" / "a.gif")]) == 2
+        assert f"you may not write to {tmp_path}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensorboard_on_a_full_disk_is_told_once(tmp_path, monkeypatch, capsys):
+    reporter = Reporter(3, True, tmp_path / "board")
+    with reporter:
+        report = {"event": "progress", "seconds": 1.0, "loss": 0.5}
+        reporter(report | {"update": 1})
+
+        def full(writer, event):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("tensorboardX.event_file_writer.EventsWriter.write_event", full)
+        reporter(report | {"update": 2})
+        reporter(report | {"update": 3})
+    folder = tmp_path / "board"
+    said = f"cumulant: cannot write {folder}: No space left on device; going on without TensorBoard\n"
+    assert capsys.readouterr().err == said
+    assert next(folder.iterdir()).stat().st_size > 0
+
+
+def test_tensorboard_that_cannot_begin_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tensorboard").write_text("in the way")
+    command = ["pretrain", "--out", str(tmp_path), "--tensorboard"]
+    assert main(command) == 2
+    assert capsys.readouterr().err == f"cumulant: cannot write {tmp_path / 'tensorboard'}: File exists\n"
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    for name in [name for name in sys.modules if name.startswith("tensorboardX.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(command) == 2
+    assert capsys.readouterr().err == "cumulant: TensorBoard events need pip install 'cumulant[tensorboard]'\n"
+
+
+COMPILING = """
+import os, signal, sys, threading, time
+import jax, jax.numpy as jnp
+from cumulant import __main__ as command
+
+def long(x):
+    for i in range(300):  # for a second or more
+        x = jnp.sort(jnp.sin(x) + i)
+    return x
+
+def run():
+    lowered = jax.jit(long).lower(jnp.ones(1000))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    lowered.compile()
+    time.sleep(60)
+
+command._run = run
+sys.exit(command.main())
+"""
+
+
+def test_ctrl_c_is_quiet_while_jax_compiles():
+    ended = subprocess.run([sys.executable, "-c", COMPILING], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_features_that_are_no_numbers_are_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_nan.py").write_text("import jax.numpy as jnp\ndef features(obs): return jnp.nan * obs\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    assert main(["pretrain", "--out", "new", "--features", "own_nan:features"]) == 2
+    assert "returns NaN, an infinity, or what is no number" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

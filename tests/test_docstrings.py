@@ -1,6 +1,5 @@
 """Every public name says what it is, and shows it by an example that runs."""
 
-import ast
 import doctest
 import sys
 import tomllib
@@ -30,16 +29,5 @@ def test_what_is_public_can_be_listed_and_nothing_else_imported():
     assert set(cumulant.__all__) <= set(dir(cumulant))
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     assert cumulant.__version__ == project["version"]
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match="nonsense"):
         _ = cumulant.nonsense
-
-
-def test_type_checkers_see_the_names_that_are_there():
-    tree = ast.parse(Path(cumulant.__file__).read_text())
-    seen = {
-        (node.module.removeprefix("cumulant."), alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("cumulant.")
-        for alias in node.names
-    }
-    assert seen == {(module, name) for module, names in cumulant._MODULES.items() for name in names}

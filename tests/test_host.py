@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import cumulant
 from cumulant.goals.feature import Feature
 from cumulant.goals.suites import coverage
+from cumulant.worlds import films
 from cumulant.worlds.failures import WorldFailed, plainly
 from cumulant.worlds.host import _pool
 from cumulant.worlds.primitives import primitives
@@ -318,6 +319,24 @@ def test_a_moment_is_drawn_as_it_was():
         frame = cumulant.render(world, state, 16)
         assert frame.shape == (16, 16, 3)
         assert int(frame.max()) == round(255 * float(state.observation[0]))
+
+
+class Undrawn(Dial):
+    """A dial whose drawing package is missing."""
+
+    def render(self):
+        raise gymnasium.error.DependencyNotInstalled("pygame is not installed, run `pip install pygame`")
+
+
+def test_watch_names_the_missing_drawing_package(monkeypatch):
+    world = cumulant.HostWorld(Undrawn, lambda obs: obs, ("dial",), max_steps=9)
+    monkeypatch.setattr(films, "attempts_at_one", None)  # nothing is played
+    with pytest.raises(
+        ValueError, match=r"^Undrawn cannot be drawn: pygame is not installed, run `pip install pygame`$"
+    ):
+        films.watch(world, cumulant.random_policy, "", None, jnp.zeros((1, 1)), 0)
+    with pytest.raises(ValueError, match="Undrawn cannot be drawn"):
+        cumulant.render(world, world.reset(jax.random.key(0)))
 
 
 def test_a_film_shows_the_episode(tmp_path):

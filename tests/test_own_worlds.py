@@ -93,6 +93,16 @@ def test_what_a_command_trained_the_next_one_finds_by_the_same_options(world, tm
     assert "give that world" in capsys.readouterr().err
 
 
+def test_solve_refuses_to_draw_before_playing(tmp_path, monkeypatch, capsys):
+    config = FreePlay(width=8)
+    Library(Dial(), config, make_network(config, Inputs(1), 2, jax.random.key(0))).save(tmp_path)
+    monkeypatch.setattr("cumulant.worlds.episodes.attempts_at_one", None)
+    options = ["--library", str(tmp_path), "--world", "test_own_worlds:Dial", "--gif", str(tmp_path / "a.gif")]
+    assert main(["solve", "dial low", *options]) == 2
+    said = "cumulant: a world of kind Dial cannot be drawn: it has no `render`; give it render(state, size)"
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_an_environment_that_raises_is_told_in_one_line(capsys):
     for command in (["check", "--json"], ["pretrain", *BRIEF]):
         assert main([*command, "--world", "gymnasium:Faulty-v0", "--features", "test_own_worlds:first"]) == 2

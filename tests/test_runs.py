@@ -13,8 +13,7 @@ import time
 import equinox as eqx
 import pytest
 
-from cumulant.commands.cli import main
-from cumulant.commands.pretrain import Pretrain
+from cumulant.commands.cli import main, read_command
 from cumulant.freeplay import runs as module
 from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
@@ -179,13 +178,16 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(commanded, tmp_path, capsy
     assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 16
 
 
-def test_the_command_grows_the_preset_with_the_world_but_for_what_is_given():
-    world, fast = Spriteworld(tuple(SHAPES)), PRESETS["fast"]
-    grown = for_features(fast, len(world.feature_names))
-    assert grown.env_steps > fast.env_steps
-    assert grown.batch > fast.batch
-    assert Pretrain(preset="fast", settings=fast)._settings_for(world) == grown
-    own = dataclasses.replace(fast, learning_rate=1e-3, width=32)
-    expected = dataclasses.replace(grown, learning_rate=1e-3, width=32)
-    assert Pretrain(preset="fast", settings=own)._settings_for(world) == expected
-    assert Pretrain(preset="fast", settings=fast)._settings_for(Spriteworld()) == fast
+@pytest.mark.parametrize("name", PRESETS)
+def test_given_settings_win_over_presets_and_scaling(name):
+    world, preset = Spriteworld(tuple(SHAPES)), PRESETS[name]
+    grown = for_features(preset, len(world.feature_names))
+    assert (grown.batch > preset.batch) == (grown.env_steps > preset.env_steps) == (name != "paper")
+    assert typed(f"--preset {name}").settings_for(world) == grown
+    assert typed(f"--preset {name}").settings_for(Spriteworld()) == preset
+    own = typed(f"--preset {name} --batch {preset.batch} --width 32 --no-relational").settings_for(world)
+    assert own == dataclasses.replace(grown, batch=preset.batch, width=32, relational=False)
+
+
+def typed(options):
+    return read_command(["pretrain", *options.split()])

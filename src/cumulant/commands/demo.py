@@ -4,9 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import OmitArgPrefixes
-
-from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryOptions, at_least, key_of, usable_files
+from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryGiven, at_least, drawable, key_of, usable_files
 from cumulant.commands.output import as_json, doing, on_terminal, print_json, print_table, rate_and_steps
 
 _PHRASES = (
@@ -22,19 +20,19 @@ _NEXT = """  cumulant solve "circle top left and square not left" --gif mine.gif
 
 @dataclass(frozen=True)
 class Demo:
-    """The main job in one go, on the skill library that ships: phrases it has never seen, solved at once.
+    """Solve three phrases that the shipped library has never seen.
 
-    A table in the terminal, a GIF and a contact sheet.
+    It writes a table in the terminal, a GIF and a contact sheet.
     """
 
     out: Path = Path("demo")  # Folder for demo.gif and demo.png.
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
-    episodes: int = 200  # Episodes per phrase behind the table.
-    seed: int = 0  # Starts of the episodes.
+    episodes: int = 200  # Episodes of each phrase.
+    seed: int = 0  # Of the starts.
     json: Flag = False  # One JSON object on stdout, and nothing else.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
-        """Solve, draw, tell."""
+        """Play the phrases, draw them, and print a table."""
         with on_terminal("loading", self.json):
             import jax
 
@@ -53,6 +51,7 @@ class Demo:
             raise BadInput(
                 f"the demo is about sprites, and a {type(library.world).__name__} has none: try cumulant solve"
             )
+        drawable(library.world)
         usable_files(self.out / "demo.gif", self.out / "demo.png")
         world: Any = library.world
         kept = 4 * self.episodes * world.max_steps * len(world.feature_names)  # bytes of a phrase's episodes

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, library_in, world_of
+from tyro.conf import arg
+
+from cumulant.commands.inputs import BadInput, Flag, NoDefault, at_least, key_of, library_in
 from cumulant.commands.output import as_json, doing, on_terminal, print_json, print_table, rate_and_steps
-from cumulant.commands.worlds import world_named
+from cumulant.commands.worlds import world_asked
 
 if TYPE_CHECKING:
     from jaxtyping import PRNGKeyArray
@@ -23,30 +25,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Success over classes of tasks: a library's zero-shot and few-shot, beside the oracle and random play.
+    """Measure success over classes of tasks.
 
-    Try: cumulant evaluate --few-shot 2000
+    A library's zero-shot and few-shot success stand beside the oracle and random play. Suites are paper: its classes in
+    thirds (in other worlds: one feature, two, all, either, not); aligned: the same along bins; coverage: any of the
+    (m+1)^k goals; plans; and rewards, which are more than a task. Try: cumulant evaluate --few-shot 2000
     """
 
-    library: tuple[Path, ...] = ()  # Skill libraries, pooled (say, one a seed); by default the one that ships.
-    world: str = ""  # Of your own, package.module:World: that of the libraries, or to play in without any.
-    features: str = ""  # Only if they were made with a function of your own: package.module:function.
-    # The paper's classes, in thirds or along bins (in other worlds: one feature, two, all, either, not); any of the
-    # (m+1)^k goals; plans; or rewards that are more than a task.
-    suite: Literal["paper", "aligned", "coverage", "plans", "rewards"] = "paper"
-    bins: int | None = None  # Bins of aligned and coverage goals and of plans; by default the library's.
-    episodes: int = 256  # Episodes per task.
-    tasks_per_class: int = 3  # Different tasks from each class; of coverage, goals in all.
+    # Pooled; by default the library that ships.
+    library: Annotated[tuple[Path, ...], arg(metavar="PATH ...", help_behavior_hint="")] = ()
+    world: NoDefault[str] = ""  # Their world, if your own: package.module:World.
+    features: NoDefault[str] = ""  # Their features, if your own: package.module:name.
+    # paper, aligned, coverage, plans or rewards.
+    suite: Annotated[Literal["paper", "aligned", "coverage", "plans", "rewards"], arg(metavar="NAME")] = "paper"
+    bins: NoDefault[int | None] = None  # Of the goals; by default the library's.
+    episodes: int = 256  # Played of each task.
+    tasks_per_class: int = 3  # Tasks; of coverage, in all.
     seed: int = 0  # Of the tasks and of the starts.
-    few_shot: int = 0  # Also learn each task's reward from so many labelled steps.
-    paper_few_shot: Flag = False  # Few-shot the paper's way: random behaviour and least squares.
-    gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
-    objects: tuple[str, ...] | None = None  # No library: the oracle and random play alone, in a world of these objects.
-    card: Flag = False  # Keep what is measured in the library's folder, and write it on its card.
+    few_shot: int = 0  # Learn from labelled steps, too.
+    paper_few_shot: Flag = False  # As in the paper: random play, least squares.
+    gpi: Literal["committed", "plain"] = "committed"  # Keep to a policy, or not.
+    # Play without a library, in a world of these.
+    objects: Annotated[tuple[str, ...] | None, arg(metavar="NAME ...", help_behavior_hint="")] = None
+    card: Flag = False  # Keep the results on the library's card.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
-        """Play every task."""
+        """Play every task, and print how often it succeeds."""
         with on_terminal("loading", self.json):
             from cumulant.goals.regions import MAX_BINS
             from cumulant.transfer.cards import check_completable
@@ -58,7 +63,7 @@ class Evaluate:
             libraries = [library_in(path, self.features, self.world) for path in given]
             if self.card:
                 check_completable(self.library[0])
-        world: World = libraries[0].world if libraries else self._world()
+        world: World = libraries[0].world if libraries else world_asked(self.world, self.objects, self.features)
         key = key_of(self.seed)
         if any(library.world != world for library in libraries):
             raise BadInput("the libraries were made in different worlds")
@@ -113,10 +118,6 @@ class Evaluate:
         asked = (self.suite, bins, self.gpi, self.seed, self.tasks_per_class, self.episodes, self.few_shot)
         complete(self.library[0], Evaluation(*asked, results), library)
 
-    def _world(self) -> "World":
-        """Where the references play, if there is no library."""
-        return world_named(self.world, self.features) if self.world else world_of(self.objects or OBJECTS)
-
     def _check(self) -> None:
         """Refuse what does not go together, before anything is loaded."""
         from cumulant.transfer.evaluation import check_episodes
@@ -131,8 +132,6 @@ class Evaluate:
             raise BadInput("--card writes into the folder of a library: give one with --library DIR")
         if self.objects is not None and self.library:
             raise BadInput("a library has its own world: give --library or --objects, not both")
-        if self.objects is not None and self.world:
-            raise BadInput("--objects are spriteworld's: leave them out, or --world")
         if (self.objects is not None or (self.world and not self.library)) and self.few_shot:
             raise BadInput("few-shot learning needs a library: give --library, or leave out --few-shot")
         if self.suite == "plans" and self.few_shot:
@@ -143,7 +142,7 @@ class Evaluate:
     def _tasks(
         self, names: "tuple[str | Feature, ...]", bins: int
     ) -> "tuple[Mapping[str, Sequence[Task | Plan]], Sequence[Task | RewardTable]]":
-        """What is to be reached, by class; and from which rewards it may be learnt, all in one row."""
+        """Return the goals by class, and the rewards from which they may be learnt, all in one row."""
         from cumulant.goals.rewards import rewards
         from cumulant.goals.suites import coverage, general_suite, has_sprites, plans, suite
 
@@ -173,7 +172,7 @@ class Evaluate:
         key: "PRNGKeyArray",
         committed: bool,
     ) -> "dict[str, Success]":
-        """Success at tasks by what was learnt from their rewards."""
+        """Return the success at tasks of weights that were learnt from their rewards."""
         import jax
 
         from cumulant.transfer.evaluation import evaluate
@@ -186,7 +185,7 @@ class Evaluate:
 def _heedless(
     library: "Library", tasks: "Mapping[str, Sequence[Task | Plan]]", key: "PRNGKeyArray", episodes: int
 ) -> "dict[str, Success]":
-    """The same plans played as if there were nothing to avoid, and judged as they are."""
+    """Return the success at plans when they are played as if there were nothing to avoid, but judged as they are."""
     from cumulant.goals.plans import Plan, tables_of
     from cumulant.transfer.evaluation import evaluate
 
@@ -201,7 +200,7 @@ def _cells(success: "Success") -> tuple[str, ...]:
 
 
 def _pooled(runs: "list[dict[str, Success]]") -> "dict[str, Success]":
-    """Several libraries' results as one, over all their episodes."""
+    """Pool several libraries' results over all their episodes."""
     from cumulant.transfer.evaluation import pool
 
     return {name: pool([run[name] for run in runs]) for name in runs[0]}

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import OBJECTS, BadInput, Flag, world_of
+from cumulant.commands.inputs import Flag, NoDefault, Objects
 from cumulant.commands.output import on_terminal, print_json
-from cumulant.commands.worlds import refuse_features, world_named
+from cumulant.commands.worlds import refuse_features, world_asked
 
 if TYPE_CHECKING:
     from cumulant.goals.feature import Feature
@@ -22,22 +22,19 @@ class Explain:
     """
 
     phrase: Positional[str]  # The goal, in words.
-    world: str = "spriteworld"  # One that ships (cumulant worlds), package.module:World, or gymnasium:ID.
-    features: str = ""  # Of gymnasium:ID, package.module:function of the observation.
-    objects: tuple[str, ...] | None = None  # Of spriteworld, topmost first; by default a square and a circle.
+    world: str = "spriteworld"  # Also package.module:World, gymnasium:ID.
+    features: NoDefault[str] = ""  # Of gymnasium:ID: package.module:function.
+    objects: Objects = None  # Of spriteworld, topmost first.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
-        """Parse, and say what it means."""
-        if self.objects is not None and self.world != "spriteworld":
-            raise BadInput("--objects are spriteworld's: leave them out, or --world")
+        """Parse the phrase, and print what it means."""
         refuse_features(self.world, self.features)
         with on_terminal("reading", self.json):
             from cumulant.goals.language import parse_plan
             from cumulant.worlds.protocol import colours_of
 
-            own = self.world != "spriteworld"
-            world = world_named(self.world, self.features) if own else world_of(self.objects or OBJECTS)
+            world = world_asked(self.world, self.objects, self.features)
             plan = parse_plan(self.phrase, world.feature_names, colours_of(world))
         if plan.task is not None:
             if self.json:
@@ -65,7 +62,7 @@ _SAID = {"reach": "reach", "avoid": "without entering, on the way", "keep": "and
 
 
 def _dnf(task: "Task") -> list[list[tuple[str, str, list[str]]]]:
-    """A task's clauses in words: thing, feature and regions of each condition."""
+    """Return a task's clauses in words: thing, feature and regions of each condition."""
     from cumulant.goals.regions import Region, bounds, members
 
     features = dict(zip(task.names, task.features, strict=True))

@@ -1,4 +1,4 @@
-"""What the user gave, made usable or refused in one clear line. Names of features and functions are read here alone."""
+"""Options as the user gave them, made usable or refused in one line. Names of features and functions are read here."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from tyro.conf import FlagCreatePairsOff
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, arg
 
 from cumulant.bounds import check_seed
 
@@ -22,34 +22,38 @@ if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
     from cumulant.worlds.spriteworld import Spriteworld
 
-Flag = FlagCreatePairsOff[bool]  # an option that is given or not, and has no opposite
+T = TypeVar("T")
+NoDefault = Annotated[T, arg(help_behavior_hint="")]  # an option whose help shows no default
+Objects = Annotated[tuple[str, ...] | None, arg(metavar="NAME ...", help_behavior_hint="(square circle)")]
+Flag = Annotated[FlagCreatePairsOff[bool], arg(help_behavior_hint="")]  # an option that has no opposite
 OBJECTS = ("square", "circle")
 _LEARNT = "learnt:"
 _TRIED = 64  # states on which a reward is tried before it is used
 
 
 class BadInput(Exception):
-    """What the user gave cannot be used; the message is one clear line (a phrase's error adds where it points)."""
+    """An input that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class LibraryOptions:
-    """Which library, shared by all commands that act with one."""
+    """The library that a command acts with."""
 
-    library: Path | None = None  # A skill library; by default the one that ships.
-    world: str = ""  # Only if it was made in a world of your own: package.module:World, as for pretrain.
-    features: str = ""  # Only if it was made with a function of your own: package.module:function.
+    library: NoDefault[Path | None] = None  # A folder; by default the library that ships.
+    world: NoDefault[str] = ""  # Its world, if your own: package.module:World.
+    features: NoDefault[str] = ""  # Its features, if your own: package.module:name.
 
     def load(self) -> "Library":
-        """The library, or BadInput."""
+        """Load the library, or raise BadInput."""
         return library_in(self.library, self.features, self.world)
 
 
+LibraryGiven = Annotated[OmitArgPrefixes[LibraryOptions], arg(name="library", help="")]  # a group of its own in help
 SHIPPED = LibraryOptions()
 
 
 def world_of(objects: tuple[str, ...]) -> "Spriteworld":
-    """Spriteworld with the named objects."""
+    """Return Spriteworld with the named objects, topmost first."""
     from cumulant.worlds.spriteworld import Spriteworld
 
     try:
@@ -59,7 +63,14 @@ def world_of(objects: tuple[str, ...]) -> "Spriteworld":
 
 
 def library_in(path: Path | None, features: str = "", world: str = "") -> "Library":
-    """The library in a folder, or the one that ships. Code is imported only if the user's own command names it."""
+    """Load a library from its folder, or the one that ships.
+
+    Args:
+        path: Its folder; None for the library that ships.
+        features: `package.module:function` of the observation, if it was made with one.
+        world: The world that it was made in, if that does not ship. Code is imported only because it is named here.
+
+    """
     from cumulant.commands.worlds import GYMNASIUM, world_named
     from cumulant.storage import Unreadable
     from cumulant.transfer.library import Library
@@ -79,7 +90,7 @@ def library_in(path: Path | None, features: str = "", world: str = "") -> "Libra
 
 
 def features_named(name: str, world: "World") -> "Features":
-    """The features that "true", "entangled:SEED", "learnt:FOLDER" or "package.module:function" names."""
+    """Return the features that "true", "entangled:SEED", "learnt:FOLDER" or "package.module:function" names."""
     from cumulant.features.coordinates import entangled_features, feature_count, true_features
     from cumulant.features.encoder import Encoder
     from cumulant.storage import Unreadable
@@ -100,13 +111,23 @@ def features_named(name: str, world: "World") -> "Features":
     return function
 
 
+def drawable(world: "World") -> None:
+    """Refuse a world that has no frames to draw, before anything is played."""
+    from cumulant.worlds.protocol import check_drawable
+
+    try:
+        check_drawable(world)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
 def learnt_folder(features: str) -> Path | None:
-    """The encoder's folder in "learnt:FOLDER"; None for other names."""
+    """Return the encoder's folder of "learnt:FOLDER"; None for other names."""
     return Path(features.removeprefix(_LEARNT)) if features.startswith(_LEARNT) else None
 
 
 def reward_named(name: str, library: "Library") -> "Reward":
-    """The user's reward as a function of the state, tried on random states before it is used."""
+    """Return the user's reward as a function of the state, tried on random states before it is used."""
     import jax.numpy as jnp
 
     function, world = function_named(name, "reward"), library.world
@@ -118,7 +139,7 @@ def reward_named(name: str, library: "Library") -> "Reward":
 
 
 def _tried(name: str, role: str, function: "Callable[..., Any]", world: "World") -> "np.ndarray":
-    """What a function of the observation gives in some random states."""
+    """Return the values of a function of the observation in random states, with a leading axis of `_TRIED`."""
     import jax
     import numpy as np
 
@@ -127,7 +148,7 @@ def _tried(name: str, role: str, function: "Callable[..., Any]", world: "World")
         return np.asarray(jax.vmap(lambda state: function(world.observe(state)))(states))
     except (Exception, SystemExit) as error:
         raise BadInput(
-            f"{role} {name!r} fails on an observation, or is not written in JAX: {_first_line(error)}"
+            f"{role} {name!r} fails on an observation, or is not written in JAX: {first_line(error)}"
         ) from None
 
 
@@ -138,12 +159,13 @@ def _check_finite(what: str, values: "np.ndarray") -> None:
         raise BadInput(f"{what} returns NaN, an infinity, or what is no number")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an exception's message, or its kind if it has none."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def function_named(name: str, role: str) -> Callable[..., Any]:
-    """The function that "package.module:function" names; modules of the working folder count."""
+    """Import the function that "package.module:function" names; modules of the working folder count."""
     module, _, function = name.partition(":")
     if not module or not function:
         raise BadInput(f"{role} {name!r} must have the form package.module:function")
@@ -154,7 +176,7 @@ def function_named(name: str, role: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         raise BadInput(f"{role} {name!r}: there is no module {error.name!r}") from None
     except (Exception, SystemExit) as error:  # whatever somebody's own module does
-        raise BadInput(f"{role} {name!r}: the module {module!r} cannot be imported: {_first_line(error)}") from None
+        raise BadInput(f"{role} {name!r}: the module {module!r} cannot be imported: {first_line(error)}") from None
     if not hasattr(found, function):
         raise BadInput(f"{role} {name!r}: the module {module!r} has no {function!r}")
     found = getattr(found, function)
@@ -164,7 +186,7 @@ def function_named(name: str, role: str) -> Callable[..., Any]:
 
 
 def key_of(seed: int) -> "PRNGKeyArray":
-    """The random key of a seed."""
+    """Return the random key of a seed, or refuse the seed."""
     import jax
 
     check_seed(seed)
@@ -172,7 +194,7 @@ def key_of(seed: int) -> "PRNGKeyArray":
 
 
 def at_least(name: str, value: int | float, least: int) -> None:
-    """Refuse a number that is too small, or none."""
+    """Refuse a number that is too small, or NaN."""
     if not value >= least:
         raise BadInput(f"--{name} must be at least {least}, but is {value}")
 
@@ -192,7 +214,7 @@ def usable_folder(path: Path) -> None:
 
 
 def usable_files(*paths: Path | None) -> None:
-    """Refuse what cannot be written, before anything is computed."""
+    """Refuse files that cannot be written, before anything is computed."""
     from cumulant.storage import check_writable
 
     for path in paths:

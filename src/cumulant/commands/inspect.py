@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tyro.conf import OmitArgPrefixes
-
-from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryOptions, at_least, key_of, usable_files
+from cumulant.commands.inputs import SHIPPED, BadInput, Flag, LibraryGiven, at_least, key_of, usable_files
 from cumulant.commands.output import doing, on_terminal, print_json, print_markdown, print_table
 
 if TYPE_CHECKING:
@@ -17,17 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inspect:
-    """Show a library's card; then audit it: what its policies really do to every feature, beside what the Lemma says.
+    """Show a library's card, then audit its policies.
 
-    Try: cumulant inspect --starts 0
+    Every policy is played: what it really does to every feature, beside what the Lemma says. Try: cumulant
+    inspect --starts 0
     """
 
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     out: Path = Path("inspect")  # Folder for audit.png and audit.json.
-    starts: int = 200  # Random starts from which every policy is played; 0: the card alone.
+    starts: int = 200  # Starts of every policy; 0: the card alone.
     seed: int = 0  # Of the starts.
-    card: Flag = False  # Keep what is measured in the library's folder, and write it on its card.
+    card: Flag = False  # Keep the results on the library's card.
     json: Flag = False  # One JSON object on stdout, and nothing else.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
         """Show the card; play every policy, compare, draw."""
@@ -74,7 +73,7 @@ class Inspect:
             draw_audit(self.out / "audit.png", result, library.feature_names)
 
     def _tell(self, report: dict[str, Any]) -> None:
-        """What was found, for people to read."""
+        """Print what was found, for people to read."""
         told = zip(report["features"], report["lemma_error"], strict=True)
         rows = [[name, *(f"{value:.3f}" for value in row)] for name, row in told]
         title = "The Lemma's mean error, (1-γ)-scaled: policies of a row, cumulants of a column"
@@ -89,7 +88,7 @@ class Inspect:
 
 
 def _report(library: "Library", result: "Audit") -> dict[str, Any]:
-    """What an audit found, as JSON holds it."""
+    """Return what an audit found, as JSON holds it."""
     import numpy as np
 
     from cumulant.features.disentanglement import independence

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people."""
+"""Output of commands: JSON for programs, tables for people."""
 
 import contextlib
 import json
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def doing(what: str, hushed: bool) -> Iterator[None]:
-    """Say on stderr what takes a while: on a terminal as long as it takes, in a log in a line; hushed, not at all."""
+    """Show on stderr what takes a while.
+
+    Args:
+        what: What is being done, in a few words.
+        hushed: Show nothing. Otherwise a terminal shows it as long as it takes, and a log gets a line.
+
+    """
     if hushed:
         yield
     elif sys.stderr.isatty():
@@ -30,20 +36,27 @@ def doing(what: str, hushed: bool) -> Iterator[None]:
 
 
 def on_terminal(what: str, hushed: bool) -> contextlib.AbstractContextManager[None]:
-    """The same where somebody watches: a log need not hold what may still be refused."""
+    """Return `doing` for a terminal alone: a log need not hold what may still be refused."""
     return doing(what, hushed or not sys.stderr.isatty())
 
 
 def print_json(report: dict[str, Any]) -> None:
-    """One JSON object, and nothing else."""
+    """Print one JSON object, in one line."""
     print(json.dumps(report, allow_nan=False))
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]], together: int = 1) -> None:
-    """A table as wide as the terminal, or as a log can hold.
+    """Print a table as wide as the terminal, or as a log can hold.
 
     What is too wide goes on below, under its first column again, and nothing is ever cut off: two rows that differ look
-    different. The last columns belong `together` in groups of so many.
+    different.
+
+    Args:
+        title: What stands above the table.
+        columns: Their heads.
+        rows: Cells, one for each column.
+        together: The last columns stay side by side in groups of so many.
+
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -64,7 +77,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], together:
 
 
 def _least(cells: list[str], room: int) -> int:
-    """How narrow a column may be: a long text goes over several lines, and its words stay whole where they can."""
+    """Return how narrow a column may be: a long text is wrapped, and its words stay whole where they can."""
     from rich.cells import cell_len
 
     words = [cell_len(word) for cell in cells for word in cell.split()]
@@ -72,7 +85,7 @@ def _least(cells: list[str], room: int) -> int:
 
 
 def _beside(least: list[int], room: int, together: int) -> Iterator[list[int]]:
-    """Which columns stand beside each other; the first stands before each such part."""
+    """Yield the columns that stand beside each other; the first stands before each such part."""
     columns, first = len(least), 1 + (len(least) - 1) % together
     part, taken = [0], 1 + least[0] + _BORDERS
     for group in [range(1, first), *(range(i, i + together) for i in range(first, columns, together))]:
@@ -85,7 +98,7 @@ def _beside(least: list[int], room: int, together: int) -> Iterator[list[int]]:
 
 
 def print_markdown(text: str) -> None:
-    """Markdown, laid out on a terminal; in a log as it is."""
+    """Print Markdown, laid out on a terminal; in a log as it is."""
     if not sys.stdout.isatty():
         return print(text)
     from rich.console import Console
@@ -95,16 +108,16 @@ def print_markdown(text: str) -> None:
 
 
 def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
-    """Success by method and class, as JSON holds it."""
-    return {name: {c: _shown(success) for c, success in by_class.items()} for name, by_class in results.items()}
+    """Return success by method and class, as JSON holds it."""
 
+    def plain(success: "Success") -> dict[str, Any]:
+        return {name: value for name, value in success._asdict().items() if name != "violated" or value is not None}
 
-def _shown(success: "Success") -> dict[str, Any]:
-    return {name: value for name, value in success._asdict().items() if name != "violated" or value is not None}
+    return {name: {c: plain(success) for c, success in by_class.items()} for name, by_class in results.items()}
 
 
 def rate_and_steps(success: "Success") -> tuple[str, str]:
-    """A rate with its interval, and the mean steps, of which a failure takes all there are, as a table shows them."""
+    """Return a rate with its interval, and the mean steps, where a failure counts as the limit, for a table."""
     low, high = success.ci95
     steps = "–" if success.steps_or_limit is None else f"{success.steps_or_limit:.1f}"
     return f"{success.success:.3f} [{low:.3f}, {high:.3f}]", steps

@@ -5,15 +5,17 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_type_hints
 
-from tyro.conf import OmitArgPrefixes
+from tyro.conf import OmitArgPrefixes, arg
 
 from cumulant.commands.hosts import meet
 from cumulant.commands.inputs import (
     OBJECTS,
     BadInput,
     Flag,
+    NoDefault,
+    Objects,
     at_least,
     features_named,
     key_of,
@@ -22,41 +24,66 @@ from cumulant.commands.inputs import (
     world_of,
 )
 from cumulant.commands.output import on_terminal, print_json
-from cumulant.commands.worlds import GYMNASIUM, typed, world_named
+from cumulant.commands.worlds import GYMNASIUM, typed, world_asked, world_named
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 
 if TYPE_CHECKING:
     from cumulant.features.coordinates import Features
-    from cumulant.transfer.library import Library
     from cumulant.worlds.protocol import World
+
+
+_METAVARS = {int: "N", float: "X"}
+
+
+def _optional(cls: type[FreePlay]) -> type[FreePlay]:
+    """Make a setting None until it is given, and show the preset `cpu` as its default: tyro cannot tell who gave it."""
+    kinds, preset = get_type_hints(FreePlay), PRESETS["cpu"]
+    cls.__annotations__ = {
+        name: Annotated[
+            kind | None,
+            arg(metavar=_METAVARS.get(kind), help_behavior_hint=f"({getattr(preset, name)})"),
+        ]
+        for name, kind in kinds.items()
+    }
+    for name in kinds:
+        setattr(cls, name, None)
+    return dataclass(frozen=True)(cls)
+
+
+@_optional
+class GivenSettings(FreePlay):
+    """Settings that take the place of the preset's."""
+
+    def __post_init__(self) -> None:
+        """Check nothing yet: `FreePlay` does, once a preset has filled in the rest."""
+
+
+_NOTHING_GIVEN = GivenSettings()
 
 
 @dataclass(frozen=True)
 class Pretrain:
-    """Stage 2: play freely, with no reward, and learn every feature's policies and their successor features.
+    """Stage 2: play freely, with no reward, and learn to act.
 
-    Every setting of the preset can be given in its place; the defaults shown are those of the chosen --preset.
-
-    Try: cumulant pretrain --preset cpu --out my-library
+    Options below show what the preset cpu sets; beyond six features, env-steps and batch grow.
     """
 
-    out: Path = Path("my-library")  # Folder for the library, its metrics and its checkpoints.
-    preset: Literal["cpu", "fast", "paper"] = "cpu"  # For 2 cores; for one GPU; as in the paper.
+    out: Path = Path("my-library")  # Folder to write.
+    # cpu, for 2 cores; fast, for a GPU; or paper.
+    preset: Annotated[Literal["cpu", "fast", "paper"], arg(metavar="NAME")] = "cpu"
     seed: int = 0  # Of everything random.
-    # One that ships (cumulant worlds), package.module:World, or gymnasium:ID; its parameters are --world.FIELD VALUE.
-    world: str = "spriteworld"
-    objects: tuple[str, ...] | None = None  # Of spriteworld, topmost first; by default a square and a circle.
-    features: str = "true"  # Or learnt:FOLDER, entangled:SEED, or package.module:function of the observation.
+    world: str = "spriteworld"  # Or room, my.module:World ...
+    objects: Objects = None  # Of spriteworld, topmost first.
+    features: str = "true"  # Or learnt:FOLDER, my.module:function ...
     resume: Flag = False  # Go on with the run in the folder.
     force: Flag = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
     # That share the run, which may be resumed on any number. By default one, or all of the processes that `srun`,
     # `mpirun` or JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID have meet; 1: this process by itself.
-    devices: int | None = None
+    devices: NoDefault[int | None] = None
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch.
-    settings: OmitArgPrefixes[FreePlay] = PRESETS["cpu"]
+    settings: Annotated[OmitArgPrefixes[GivenSettings], arg(name="free play", help="")] = _NOTHING_GIVEN
 
     def run(self) -> None:
         """Train, unless the folder already holds a run."""
@@ -64,6 +91,7 @@ class Pretrain:
             from cumulant.commands.progress import Reporter
             from cumulant.freeplay import processes
             from cumulant.freeplay.runs import Diverged
+            from cumulant.goals.suites import example as example_of
             from cumulant.storage import Unreadable, Unwritable
             from cumulant.transfer.library_folders import written_card
             from cumulant.transfer.pretraining import pretrain
@@ -101,14 +129,15 @@ class Pretrain:
         print(f"{self.out}: {updates:,} updates in {train}, compiled in {compiling}")
         if (card := written_card(self.out)) is not None:
             print(f"Card: {card}")
-        goal = f'"{_example(library)}"' if library.knows_words else "--reward package.module:function"
+        example = example_of(library.world.feature_names) if library.knows_words else None
+        goal = f'"{example}"' if example else "--reward package.module:function"
         own = f" {typed(self.world)}" if ":" in self.world else ""
         if ":" in self.features and not self.features.startswith(("learnt:", "entangled:")):
             own += f" --features {self.features}"
         print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
     def _checked(self) -> "tuple[World, Features, FreePlay]":
-        """What is to be run, once nothing stands in its way; only the first of several processes has a folder."""
+        """Return what is to be run, once nothing stands in its way; only the first process needs the folder."""
         from cumulant.freeplay.checkpoints import holds_a_run, was_begun
         from cumulant.freeplay.devices import mesh_of
         from cumulant.freeplay.learning import check_size
@@ -123,21 +152,20 @@ class Pretrain:
         key_of(self.seed)
         if is_first() and holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
-        settings = self._settings_for(world)
+        settings = self.settings_for(world)
         check_size(world, settings, features)
         mesh_of(self.devices, world, settings)
         if is_first():
             usable_folder(self.out)
         return world, features, settings
 
-    def _settings_for(self, world: "World") -> FreePlay:
-        """The settings, with what suits the world's features and environments where they are still the preset's."""
-        preset = PRESETS[self.preset]
-        given = {name: value for name, value in vars(self.settings).items() if value != getattr(preset, name)}
-        return replace(suited(preset, world), **given)
+    def settings_for(self, world: "World") -> FreePlay:
+        """Return the preset as it suits the world, with the settings that were given in place of its own."""
+        given = {name: value for name, value in vars(self.settings).items() if value is not None}
+        return replace(suited(PRESETS[self.preset], world), **given)
 
     def _world_and_features(self) -> "tuple[World, Features]":
-        """The world that the features were learnt in, or one of the given objects; and the features."""
+        """Return the world, which learnt features bring with them, and the features."""
         from cumulant.features.encoder import Encoder
         from cumulant.transfer.library_folders import encoder_folder
 
@@ -145,7 +173,7 @@ class Pretrain:
         if self.world != "spriteworld":
             return self._own_world()
         if given is None:
-            world = world_of(self.objects or OBJECTS)
+            world: World = world_asked(self.world, self.objects)
             return world, features_named(self.features, world)
         kept = self.resume and not given.exists()  # a run has a copy of its encoder
         encoder = features_named(f"learnt:{encoder_folder(self.out) if kept else given}", world_of(OBJECTS))
@@ -156,7 +184,7 @@ class Pretrain:
         return encoder.world, encoder
 
     def _own_world(self) -> "tuple[World, Features]":
-        """Any other world, looked at before anything is learnt in it; and the features."""
+        """Return any other world, looked at before anything is learnt in it, and the features."""
         from cumulant.features.coordinates import true_features
 
         if self.objects is not None:
@@ -172,7 +200,7 @@ class Pretrain:
 
 
 def suited(preset: FreePlay, world: "World") -> FreePlay:
-    """A preset with what suits a world's features and environments."""
+    """Return a preset with what suits a world's features and environments."""
     from cumulant.worlds.protocol import at_once
 
     grown = for_features(preset, len(world.feature_names))
@@ -182,7 +210,7 @@ def suited(preset: FreePlay, world: "World") -> FreePlay:
 
 
 def looked_at(world: "World") -> None:
-    """BadInput for a world in which nothing can be learnt; what else is odd is told."""
+    """Refuse a world in which nothing can be learnt, and print what else is odd."""
     from cumulant.worlds.check import check
 
     for finding in check(world):
@@ -192,15 +220,8 @@ def looked_at(world: "World") -> None:
         print(f"warning: {said}", file=sys.stderr)
 
 
-def _example(library: "Library") -> str:
-    """A phrase that the library understands: the first region of its last feature."""
-    from cumulant.goals.suites import example
-
-    return str(example(library.world.feature_names))
-
-
 class _Interrupt:
-    """Ctrl-C asks for a stop after the running chunk; a second one stops at once."""
+    """A stop after the running chunk, asked for by Ctrl+C; a second Ctrl+C stops at once."""
 
     def __init__(self) -> None:
         self._asked = False

@@ -1,4 +1,4 @@
-"""Compiled programs are kept in the user's cache folder: most of a short command is compiling, and the next has it."""
+"""The cache of compiled programs, in the user's cache folder: most of a short command's time is compiling."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ _MOSTLY = 0.8  # of that: what then stays
 
 
 def keep_programs() -> None:
-    """Have JAX keep what it compiles, unless its own settings say where, or that it should not. Before it compiles any.
+    """Have JAX keep what it compiles, unless its own settings say where, or that it should not.
 
-    Where nothing can be kept, nothing is, and nothing is said.
+    It must be called before JAX compiles anything. Where nothing can be kept, nothing is, and nothing is said.
     """
     settings = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
     if any(name in os.environ for name in settings):
@@ -35,7 +35,7 @@ def keep_programs() -> None:
 
 
 def forget_programs() -> None:
-    """Compile everything anew: for those who measure it. Before JAX is imported."""
+    """Have JAX compile everything anew, to measure that. It must be called before JAX is imported."""
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
 
@@ -53,7 +53,7 @@ def _prune(folder: Path) -> None:
 
 
 def _about(path: Path) -> os.stat_result | None:
-    """None of a file that another command has just removed."""
+    """Return a file's status; None if another command has just removed it."""
     with contextlib.suppress(FileNotFoundError):
         return path.stat()
     return None

@@ -1,4 +1,4 @@
-"""How a run is followed: a progress bar on a terminal, plain lines in a log, TensorBoard on request."""
+"""Progress of a run: a bar on a terminal, plain lines in a log, TensorBoard on request."""
 
 import contextlib
 import resource
@@ -18,10 +18,17 @@ _AT_LEAST_EVERY = 60.0  # seconds
 
 
 class Reporter:
-    """Takes what `pretrain` or `represent` reports; remembers the times and the last success for a summary."""
+    """A listener to `pretrain` and `represent`, which remembers the times and the last success for a summary."""
 
     def __init__(self, updates: int, quiet: bool, tensorboard: Path | None = None):
-        """`quiet` shows nothing at all; `tensorboard` is a folder for its events."""
+        """Begin.
+
+        Args:
+            updates: Of the whole run.
+            quiet: Show nothing at all.
+            tensorboard: A folder for events.
+
+        """
         self.compile_seconds = self.train_seconds = 0.0
         self.success: float | None = None
         self._updates, self._quiet, self._lines = updates, quiet, 0
@@ -45,13 +52,17 @@ class Reporter:
             self._board.close()
 
     def __call__(self, metrics: dict[str, Any]) -> None:
-        """One report: busy, compiled, progress, damaged, unsaved or finished."""
+        """Show a report; its "event" is busy, compiled, progress, damaged, unsaved or finished."""
         match metrics["event"]:
             case "busy":
-                self._tell(metrics["message"])
+                if self._bar:
+                    self._bar.update(self._task, description=metrics["message"])
+                elif not self._quiet:
+                    print(f"{metrics['message']} ...", file=sys.stderr, flush=True)
             case "compiled":
                 self.compile_seconds = metrics["seconds"]
-                self._describe("learning")
+                if self._bar:
+                    self._bar.update(self._task, description="learning")
             case "damaged":
                 print(f"cumulant: {metrics['message']}; trying the one before", file=sys.stderr)
             case "unsaved" if not self._told_unsaved:  # once: a disk stays full for a while
@@ -63,7 +74,7 @@ class Reporter:
                 self._show(metrics)
 
     def summary(self) -> dict[str, Any]:
-        """Seconds, peak memory of this process (host, and device where it has its own) and the last success."""
+        """Return seconds, peak bytes of this process (host, and device where it has its own), and the last success."""
         device = jax.local_devices()[0].memory_stats() or {}
         return {
             "compile_s": self.compile_seconds,
@@ -74,21 +85,12 @@ class Reporter:
         }
 
     def _is_due(self, metrics: dict[str, Any]) -> bool:
-        """Whether a log gets a line: at every fifth of the run, and every minute."""
+        """Return True if a log gets a line now: at every fifth of the run, and every minute."""
         due, now = _LINES * metrics["update"] // self._updates, time.monotonic()
         if due <= self._lines and now - self._told < _AT_LEAST_EVERY:
             return False
         self._lines, self._told = due, now
         return True
-
-    def _tell(self, message: str) -> None:
-        self._describe(message)
-        if not (self._bar or self._quiet):
-            print(f"{message} ...", file=sys.stderr, flush=True)
-
-    def _describe(self, words: str) -> None:
-        if self._bar:
-            self._bar.update(self._task, description=words)
 
     def _show(self, metrics: dict[str, Any]) -> None:
         words = f"loss {metrics['loss']:.2e}"
@@ -110,7 +112,13 @@ class _Board:
     """TensorBoard's events, each written when it is told: a thread that met a full disk would take the run along."""
 
     def __init__(self, folder: Path):
-        """Unwritable if the folder cannot be used; ModuleNotFoundError without the extra."""
+        """Begin a file of events.
+
+        Raises:
+            Unwritable: The folder cannot be used.
+            ModuleNotFoundError: The extra is not installed.
+
+        """
         try:
             from tensorboardX.event_file_writer import EventsWriter
         except ModuleNotFoundError:
@@ -121,11 +129,11 @@ class _Board:
             self._writer = EventsWriter(str(folder / "events"))
             self._writer.flush()
         except OSError as error:
-            self._give_up()
+            self.close()
             raise Unwritable(f"cannot write {folder}: {error.strerror or error}") from None
 
     def add(self, step: int, values: dict[str, float]) -> None:
-        """Write the values of a step; what cannot be written is told once, and the run goes on without it."""
+        """Write the values of a step; a failure is printed once, and the run goes on without TensorBoard."""
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.summary import scalar
 
@@ -136,15 +144,12 @@ class _Board:
                 self._writer.write_event(Event(wall_time=time.time(), step=step, summary=scalar(name, value)))
             self._writer.flush()
         except OSError as error:
-            self._give_up()
+            self.close()
             words = f"cannot write {self._folder}: {error.strerror or error}; going on without TensorBoard"
             print(f"cumulant: {words}", file=sys.stderr)
 
     def close(self) -> None:
-        """No more events."""
-        self._give_up()
-
-    def _give_up(self) -> None:
+        """Write no more events."""
         if self._writer is not None:
             with contextlib.suppress(OSError):  # all was flushed before, or has failed before
                 self._writer.close()

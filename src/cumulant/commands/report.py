@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What a sweep came to: success with 95 % intervals, learning curves, the best settings and what failed.
+    """Summarise a sweep: success, learning curves, best settings.
 
     Writes report.json and report.html, one page that holds all it needs, to the sweep's folder.
 

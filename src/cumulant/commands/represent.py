@@ -6,9 +6,9 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import OmitArgPrefixes
+from tyro.conf import OmitArgPrefixes, arg
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, usable_folder
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
@@ -27,23 +27,24 @@ _DEFAULTS = Represent()
 
 @dataclass(frozen=True)
 class RepresentCommand:
-    """Stage 1, from pixels: look at random play, with no reward, and learn features of its frames.
+    """Stage 1: learn features of frames, from random play.
 
     Try: cumulant represent --out my-encoder
     """
 
-    out: Path  # Folder for the encoder, its measures and its pictures.
+    out: Path  # Folder for the encoder and pictures.
     seed: int = 0  # Of everything random.
-    objects: tuple[str, ...] = OBJECTS  # The world's objects, topmost first.
+    # Topmost first.
+    objects: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = OBJECTS
     size: int = 64  # Of a frame, in pixels.
     look: str = "plain"  # Or other-colours, alike, textured.
-    labelled: int = 64  # Frames labelled in words, by which phrases get their meaning; 0: none.
+    labelled: int = 64  # Frames whose words are known; 0: none.
     force: Flag = False  # Overwrite the encoder in the folder.
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    settings: OmitArgPrefixes[Represent] = _DEFAULTS  # Of the learning.
+    settings: Annotated[OmitArgPrefixes[Represent], arg(name="learning", help="")] = _DEFAULTS
 
     def world(self) -> "PixelSpriteworld":
-        """The world of the given objects, seen as frames."""
+        """Make the world of the given objects, seen as frames."""
         from cumulant.worlds.pixels import PixelSpriteworld
 
         try:
@@ -52,7 +53,7 @@ class RepresentCommand:
             raise BadInput(str(error)) from None
 
     def run(self) -> None:
-        """Learn, judge, draw; only then touch the folder, which nobody else may write to meanwhile."""
+        """Learn, judge and draw; only then touch the folder, which is locked meanwhile."""
         with on_terminal("loading", self.json):
             from cumulant.features.representation import check_size
             from cumulant.locks import Locked, locked
@@ -74,7 +75,7 @@ class RepresentCommand:
         self._tell(encoder, judged)
 
     def _learn(self, world: "PixelSpriteworld") -> "tuple[Encoder, dict[str, Any]]":
-        """An encoder and what there is to say of it, both in the folder by now."""
+        """Learn an encoder, write it into the folder, and return it with its measures."""
         import jax
 
         from cumulant.commands.progress import Reporter
@@ -116,7 +117,7 @@ class RepresentCommand:
         return encoder, judged
 
     def _warn(self, metrics: dict[str, Any]) -> None:
-        """Say at once that there is no GPU, and after the first update what to expect; and what is quicker."""
+        """Print at once that there is no GPU, and after the first update how long it will take, and what is quicker."""
         updates = self.settings.updates * self.settings.restarts
         if metrics["event"] == "begun":
             said = f"no GPU here: after the first of {updates:,} updates it will be told how long they take"
@@ -158,7 +159,7 @@ class RepresentCommand:
 
 
 def _duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """Return a time in the unit that suits it."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
@@ -184,7 +185,7 @@ def _put_in_place(made: Path, out: Path) -> None:
 
 
 def _draw(folder: Path, encoder: "Encoder", measures: "Measures") -> None:
-    """Reconstructions, traversals and correlations."""
+    """Write pictures of reconstructions, traversals and correlations."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp

@@ -9,9 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tyro.conf import OmitArgPrefixes
-
-from cumulant.commands.inputs import SHIPPED, BadInput, LibraryOptions
+from cumulant.commands.inputs import SHIPPED, BadInput, LibraryGiven
 from cumulant.commands.output import on_terminal
 
 _OPEN = "--host {host}: others can reach the page, and nothing is encrypted; put a proxy before it (docs/serving.md)"
@@ -19,14 +17,14 @@ _OPEN = "--host {host}: others can reach the page, and nothing is encrypted; put
 
 @dataclass(frozen=True)
 class Serve:
-    """Open a page where you type a goal and watch it being reached, in your browser.
+    """Open a page where you type a goal and watch it being reached.
 
-    Try: cumulant serve, and open the address that it prints
+    It prints an address: open that in your browser.
     """
 
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
     port: int = 8000  # Where to listen; 0 takes a free one.
     host: str = "127.0.0.1"  # This machine alone; 0.0.0.0 lets others in: put a proxy before it.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
         """Serve until told to stop, by Ctrl+C or SIGTERM."""

@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import Positional
 
 from cumulant.commands.inputs import (
     SHIPPED,
     BadInput,
     Flag,
-    LibraryOptions,
+    LibraryGiven,
+    NoDefault,
     at_least,
+    drawable,
     key_of,
     reward_named,
     usable_files,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from cumulant.goals.plans import Plan
     from cumulant.transfer.evaluation import Success
     from cumulant.transfer.library import Library
-    from cumulant.transfer.reward_models import Belief
+    from cumulant.worlds.episodes import Reward
 
 _REWARDED = 0.5  # a reward above this is the goal
 _LIKED = 0.5  # of a feature's largest weight: a bin with more is part of what is favoured
@@ -35,26 +37,25 @@ _MATTERS = 0.1  # of the largest weight of all: a feature with less does not mat
 
 @dataclass(frozen=True)
 class Solve:
-    """Act on a goal at once: a phrase, zero-shot; or a reward function, from a number of labelled steps.
+    """Act on a goal at once: a phrase, or a reward function.
 
-    A phrase may be a plan: "keep square left then agent top without agent right".
-
-    Try: cumulant solve "circle top left and square not left" --gif mine.gif
+    A phrase may be a plan: "keep square left then agent top without agent right". A reward is learnt from labelled
+    steps. Try: cumulant solve "circle top left and square not left" --gif mine.gif
     """
 
-    phrase: Positional[str] = ""  # The goal, in words.
-    reward: str = ""  # In its place, package.module:function: an observation's reward; above 0.5 is the goal.
-    budget: int = 2_000  # Labelled steps to learn the reward from.
-    using: OmitArgPrefixes[LibraryOptions] = SHIPPED  # With what to act.
-    gpi: Literal["committed", "plain"] = "committed"  # Stay with a policy, or choose anew in every state.
+    phrase: NoDefault[Positional[str]] = ""  # The goal, in words.
+    reward: NoDefault[str] = ""  # Or package.module:function; its goal is above 0.5.
+    budget: int = 2_000  # Labelled steps for a reward.
+    gpi: Literal["committed", "plain"] = "committed"  # Keep to a policy, or not.
     episodes: int = 200  # Random starts.
-    seed: int = 0  # Episode i is that of seed + i; the labelled steps too are the seed's.
-    gif: Path | None = None  # Write an episode here.
-    trace: Path | None = None  # Write the seed's own episode here, as JSON: where everything was and what was done.
+    seed: int = 0  # Episode i has seed + i.
+    gif: NoDefault[Path | None] = None  # Write an episode here.
+    trace: NoDefault[Path | None] = None  # Write the first episode here, as JSON.
     json: Flag = False  # One JSON object on stdout, and nothing else.
+    using: LibraryGiven = SHIPPED
 
     def run(self) -> None:
-        """Find weights, act, and tell how often it worked."""
+        """Find weights, act, and print how often it worked."""
         with on_terminal("loading", self.json):
             import jax
 
@@ -67,6 +68,8 @@ class Solve:
             self._check()
             library = self.using.load()
         world = library.seen
+        if self.gif:
+            drawable(world)
         if self.phrase and library.why_no_words:
             raise BadInput(f"{library.why_no_words}: give --reward")
         asked = library.goal(self.phrase) if self.phrase else None
@@ -86,10 +89,7 @@ class Solve:
                 return attempts_at_one(world, library.gpi(committed), tables, guides, keys)
         else:
             reward = reward_named(self.reward, library)
-            with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
-                belief = library.understand_reward(reward, jax.random.fold_in(key_of(self.seed), 0), self.budget)
-            w = _taught(belief, self.reward, self.budget)
-            named = {"task": self.reward, "canonical": _meaning(library, w), "budget": self.budget} | _reading(belief)
+            w, named = self._learn(library, reward)
 
             def played() -> Any:
                 policy = library.policy(w, committed)
@@ -134,12 +134,25 @@ class Solve:
             raise BadInput(f"--gif and --trace are both {self.gif}: give each a file of its own")
         usable_files(self.gif, self.trace)
 
-    def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
-        """The report, for people to read."""
+    def _learn(self, library: "Library", reward: "Reward") -> tuple[Any, dict[str, Any]]:
+        """Learn a reward from labelled steps: return its weights [1, k, m], and what there is to say of it."""
+        import jax
+
         from cumulant.transfer.reward_models import MODELS
 
+        with doing(f"learning the reward from {self.budget:,} labelled steps", self.json):
+            belief = library.understand_reward(reward, jax.random.fold_in(key_of(self.seed), 0), self.budget)
+        if not belief.w.any():
+            steps = f"{self.budget:,} labelled steps taught nothing of {self.reward}"
+            raise BadInput(f"{steps}: all earned the same, or too few did not; a larger --budget may help")
+        named = {"task": self.reward, "canonical": _meaning(library, belief.w), "budget": self.budget}
+        sure, explained = float(belief.sure[0]), float(belief.explained[0])
+        return belief.w, named | {"model": MODELS[int(belief.boxes[0])], "sure": sure, "explained": explained}
+
+    def _tell(self, report: dict[str, Any], result: "Success", limit: int) -> None:
+        """Print the report, for people to read."""
         # A sum has no goal of its own, but for what it favours most.
-        asked = "it goes for" if report.get("model", MODELS[1]) != MODELS[1] else "understood as"
+        asked = "understood as" if report.get("model", "conjunction") == "conjunction" else "it goes for"
         print(f"{asked}: {report['canonical']}")
         if "remark" in report:
             print(f"note: {report['remark']}")
@@ -157,32 +170,19 @@ class Solve:
             print(f"watch {self.gif}")
 
 
-def _taught(belief: "Belief", reward: str, budget: int) -> Any:
-    """The weights to act on; refused where there are none."""
-    if not belief.w.any():
-        steps = f"{budget:,} labelled steps taught nothing of {reward}"
-        raise BadInput(f"{steps}: all earned the same, or too few did not; a larger --budget may help")
-    return belief.w
-
-
-def _reading(belief: "Belief") -> dict[str, Any]:
-    """What kind of reward labelled steps were taken for, how surely, and how much of it that explains."""
-    from cumulant.transfer.reward_models import MODELS
-
-    return {
-        "model": MODELS[int(belief.boxes[0])],
-        "sure": float(belief.sure[0]),
-        "explained": float(belief.explained[0]),
-    }
-
-
 def _percent(share: float) -> str:
-    """Never "100 %" of what is not quite all."""
+    """Return a share in percent, rounded down: never "100 %" of what is not quite all."""
     return f"{math.floor(100 * share)} %"
 
 
 def _stages(plan: "Plan", current: Any) -> list[dict[str, Any]]:
-    """A plan's stages in words, and the share of episodes that reached each, from the stages in which they ended."""
+    """Return a plan's stages in words, with the share of episodes that reached each.
+
+    Args:
+        plan: The plan.
+        current: The stages in which the episodes ended, [episodes].
+
+    """
     return [
         {
             "canonical": str(stage),
@@ -196,7 +196,7 @@ def _stages(plan: "Plan", current: Any) -> list[dict[str, Any]]:
 
 
 def _trace(world: Any, episodes: Any) -> dict[str, Any]:
-    """The first of several episodes, until its goal or the time limit: coordinates [t + 1, k] and actions [t]."""
+    """Return the first of several episodes until its end, as JSON holds it: coordinates [t + 1, k], actions [t]."""
     import jax
 
     first = jax.tree.map(lambda leaf: leaf[0], episodes)
@@ -206,7 +206,7 @@ def _trace(world: Any, episodes: Any) -> dict[str, Any]:
 
 
 def _meaning(library: "Library", w: Any) -> str:
-    """The conjunction of bins that learnt weights favour most, for people to read."""
+    """Return the conjunction of bins that learnt weights [1, k, m] favour most, for people to read."""
     import numpy as np
 
     from cumulant.goals.tasks import Task

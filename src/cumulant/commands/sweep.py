@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from cumulant.commands.inputs import BadInput, Flag, at_least, usable_folder
+from cumulant.commands.inputs import BadInput, Flag, NoDefault, at_least, usable_folder
 from cumulant.commands.output import on_terminal
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Many runs of free play, each judged on tasks: seeds, settings and worlds, here or on a Ray cluster.
+    """Run free play many times, over seeds, settings and worlds.
 
     Keys are seed, world, world.FIELD, preset, any setting of pretrain, and tasks_per_class, task_seed, episodes and
     budgets, which say how a trial is judged. A file has them in two tables: [fixed], and [grid] with a list for each
@@ -25,16 +25,16 @@ class Sweep:
     Try: cumulant sweep --grid seed=0:4 width=64,128 preset=cpu --out my-sweep
     """
 
-    file: Positional[Path | None] = None  # A TOML file with the tables [fixed] and [grid].
-    grid: tuple[str, ...] = ()  # In its place, key=v1,v2 ...; seed=0:8 is 0 to 7, budgets=500+2000 both.
+    file: NoDefault[Positional[Path | None]] = None  # A TOML file with the tables [fixed] and [grid].
+    grid: NoDefault[tuple[str, ...]] = ()  # In its place, key=v1,v2 ...; seed=0:8 is 0 to 7, budgets=500+2000 both.
     out: Path = Path("my-sweep")  # Folder for the trials' folders.
-    world: str = ""  # Of trials that name none; the only way to a world of your own, package.module:World.
+    world: NoDefault[str] = ""  # Of trials that name none; the only way to a world of your own, package.module:World.
     engine: Literal["local", "ray"] = "local"  # This process, over all its devices; or a Ray cluster (extra `ray`).
     address: str = "auto"  # Of the cluster's head, HOST:PORT; auto: the cluster that this machine is part of.
     cpus: float = 1.0  # Of each task on the cluster.
     gpus: float = 0.0  # Of each task on the cluster; with 0.25, four share a GPU and its memory.
     retries: int = 2  # Of a task whose worker died.
-    in_step: int | None = None  # Trials in one program at most; by default what suits the devices.
+    in_step: NoDefault[int | None] = None  # Trials in one program at most; by default what suits the devices.
     json: Flag = False  # JSON objects on stdout, one a line: an event each, and the summary at the end.
 
     def run(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from cumulant.commands.inputs import BadInput, Flag, function_named
+from cumulant.commands.inputs import OBJECTS, BadInput, Flag, NoDefault, first_line, function_named, world_of
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ GYMNASIUM = "gymnasium:"
 
 @dataclass(frozen=True)
 class Worlds:
-    """List the worlds that ship: names for --world."""
+    """List the worlds that ship, which are names for --world."""
 
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
-        """Print them."""
+        """Print their names, what they are, and the extra that each needs."""
         with on_terminal("loading", self.json):
             from cumulant.worlds.shipped import SHIPPED
 
@@ -36,17 +36,18 @@ class Worlds:
 
 @dataclass(frozen=True)
 class Check:
-    """Look at a world before anything is learnt in it: ranges, shapes, purity, NaN, what nobody can move.
+    """Check a world before anything is learnt in it.
 
-    Try: cumulant check --world room
+    It is played at random, and looked at for ranges, shapes, purity, NaN, and features that no action moves. Try:
+    cumulant check --world room
     """
 
-    world: str = "spriteworld"  # One that ships (cumulant worlds), package.module:World, or gymnasium:ID.
-    features: str = ""  # Of gymnasium:ID, package.module:function of the observation.
+    world: str = "spriteworld"  # Also package.module:World, gymnasium:ID.
+    features: NoDefault[str] = ""  # Of gymnasium:ID: package.module:function.
     json: Flag = False  # One JSON object on stdout, and nothing else.
 
     def run(self) -> None:
-        """Play at random, and say what is wrong."""
+        """Play at random, and print what is wrong."""
         refuse_features(self.world, self.features)
         with on_terminal("loading", self.json):
             from cumulant.worlds.check import check
@@ -65,7 +66,7 @@ class Check:
 
 
 def fold_world(argv: Sequence[str]) -> list[str]:
-    """The arguments with `--world NAME --world.FIELD VALUE ...` as one option, which `world_named` reads."""
+    """Join `--world NAME --world.FIELD VALUE ...` into one option, which `world_named` reads."""
     kept: list[str] = []
     given: dict[str, str] = {}
     words = iter(argv)
@@ -90,7 +91,7 @@ def fold_world(argv: Sequence[str]) -> list[str]:
 
 
 def typed(text: str) -> str:
-    """The options as they were typed, from what `fold_world` made of them."""
+    """Return the options as they were typed, from the value that `fold_world` made of them."""
     name, _, parameters = text.partition(" ")
     given: dict[str, str] = json_text.loads(parameters) if parameters else {}
     return " ".join([f"{_OPTION} {name}", *(f"{_OPTION}.{field} {value}" for field, value in given.items())])
@@ -102,11 +103,23 @@ def refuse_features(world: str, features: str) -> None:
         raise BadInput(f"--features are those of {GYMNASIUM}ID, and any other world has its own: leave them out")
 
 
-def world_named(text: str, features: str = "", whole: bool = True) -> "World":
-    """The world that "room", "package.module:World" or "gymnasium:ID" names, with the parameters given for it.
+def world_asked(text: str, objects: tuple[str, ...] | None, features: str = "") -> "World":
+    """Return the world that --world names, or Spriteworld with the --objects."""
+    if text in ("", "spriteworld"):
+        return world_of(objects or OBJECTS)
+    if objects is not None:
+        raise BadInput("--objects are spriteworld's: leave them out, or --world")
+    return world_named(text, features)
 
-    Code is imported only because the user's own command names it. What lacks something that every world has is refused,
-    unless it need not be `whole`.
+
+def world_named(text: str, features: str = "", whole: bool = True) -> "World":
+    """Make the world that "room", "package.module:World" or "gymnasium:ID" names, with the parameters given for it.
+
+    Args:
+        text: The value of --world, from `fold_world`. Code is imported only because it is named here.
+        features: Of gymnasium:ID, `package.module:function` of the observation.
+        whole: Refuse a world that lacks something that every world has.
+
     """
     from cumulant.worlds.check import structure
     from cumulant.worlds.shipped import SHIPPED
@@ -135,7 +148,7 @@ def world_named(text: str, features: str = "", whole: bool = True) -> "World":
 
 
 def _made(name: str, maker: Callable[..., Any], given: dict[str, str]) -> "World":
-    """A world from the class or function that makes it."""
+    """Call the class or function that makes a world, with the parameters given for it."""
     kinds = {each.name: each.default for each in fields(maker)} if is_dataclass(maker) else {}
     unknown = next((field for field in given if kinds and field not in kinds), None)
     if unknown:
@@ -144,11 +157,11 @@ def _made(name: str, maker: Callable[..., Any], given: dict[str, str]) -> "World
     try:
         return maker(**values)
     except Exception as error:  # whatever somebody's own world does
-        raise BadInput(f"the world {name!r} cannot be made: {str(error).strip().partition(chr(10))[0]}") from None
+        raise BadInput(f"the world {name!r} cannot be made: {first_line(error)}") from None
 
 
 def _value(text: str, default: Any) -> Any:
-    """A parameter as it was typed: a number, a truth value, names with commas between them, or a text."""
+    """Read a parameter as it was typed: a number, a truth value, names with commas between them, or a text."""
     if isinstance(default, tuple):
         return tuple(_value(part, default[0] if default else None) for part in text.split(","))
     if isinstance(default, str):
@@ -160,7 +173,7 @@ def _value(text: str, default: Any) -> Any:
 
 
 def _of_gymnasium(identifier: str, features: str, given: dict[str, str]) -> "World":
-    """An environment of Gymnasium's, with a function of its observation that may describe what it returns."""
+    """Make a world of a Gymnasium environment, with a function of its observation, which may describe its values."""
     from cumulant.worlds.host import world_of_environment
 
     if not features:
@@ -169,4 +182,4 @@ def _of_gymnasium(identifier: str, features: str, given: dict[str, str]) -> "Wor
     try:
         return world_of_environment(identifier, function, **{name: _value(text, 0) for name, text in given.items()})
     except Exception as error:  # whatever somebody's own environment does
-        raise BadInput(f"{GYMNASIUM}{identifier}: {str(error).strip().partition(chr(10))[0]}") from None
+        raise BadInput(f"{GYMNASIUM}{identifier}: {first_line(error)}") from None

@@ -17,14 +17,14 @@ class Represent:
     """
 
     learner: Learner = "keypoints"  # What the latents are made to be.
-    latents: int = 20  # Latents before the dead and the redundant are dropped.
+    latents: int = 20  # Before dead and redundant ones are dropped.
     width: int = 32  # Channels of a layer.
     beta: float = 1.0  # Weight of a VAE's divergence.
-    pairs: int = 65_536  # Pairs of frames, one action apart, seen in random play.
+    pairs: int = 65_536  # Of frames, one action apart, in random play.
     updates: int = 5_000  # Of the autoencoder.
     batch: int = 64  # Pairs in an update.
-    restarts: int = 3  # Autoencoders that are learnt; the one that reconstructs best is kept.
-    learning_rate: float = 1e-3  # Of Adam; it rises from 0 at first, then falls as a cosine.
+    restarts: int = 3  # The best of so many is kept.
+    learning_rate: float = 1e-3  # Of Adam; warmed up, then a cosine.
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""

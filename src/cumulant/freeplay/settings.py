@@ -18,24 +18,24 @@ class FreePlay:
 
     bins: int = 3  # m, the bins of each feature.
     gamma: float = 0.95  # Discount.
-    # A trunk for each feature; one for all of them, as in version 0.1; or the paper's.
+    # A trunk each, one, or the paper's.
     network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"
     width: int = 256  # Units of a layer.
-    depth: int = 2  # Layers of a trunk; the paper's network has its own.
-    full_matrix: bool = False  # Learn all of Ψ; otherwise the off-diagonal trick fills in what the Lemma gives.
-    relational: bool = True  # Show trunks the differences of features beside the features.
-    acting_policy_only: bool = False  # The paper's rule: a transition teaches only the policy that made it.
-    stratified: bool = True  # Replay by which feature changed; otherwise plain.
-    env_steps: int = 10_240_000  # Steps of free play, all copies of the world together.
-    num_envs: int = 1024  # Copies of the world; one step of each comes before every update.
+    depth: int = 2  # Layers of a trunk; not in the paper's network.
+    full_matrix: bool = False  # Learn all of Ψ; or fill in what the Lemma gives.
+    relational: bool = True  # Show the trunks differences of features too.
+    acting_policy_only: bool = False  # Teach only who acted, as in the paper.
+    stratified: bool = True  # Replay by which feature changed, or plainly.
+    env_steps: int = 10_240_000  # Steps in all copies of the world.
+    num_envs: int = 1024  # Copies of the world; each steps once an update.
     batch: int = 1024  # Transitions in an update.
-    learning_rate: float = 4e-3  # Of Adam; it falls linearly to a hundredth.
+    learning_rate: float = 4e-3  # Of Adam; it falls to a hundredth.
     target_rate: float = 0.01  # How fast the target network follows.
     replay: int = 1_000_000  # Transitions remembered.
-    epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
-    epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
-    switch_every: int = 10  # Mean steps until a copy takes up another policy; 0: at each episode's start.
-    # Targets are kept within [0, 1], where all of Ψ, scaled by 1 - γ, must lie; version 0.1 let them stray.
+    epsilon_low: float = 0.05  # Share of random actions in the first copy.
+    epsilon_high: float = 1.0  # Share in the last; between, geometric.
+    switch_every: int = 10  # Mean steps with a policy; 0: an episode.
+    # Keep the targets of Ψ within [0, 1].
     clipped: bool = field(default=True, metadata={"before": False})
     half_precision: bool = False  # Matrix products in bfloat16.
 

@@ -26,6 +26,7 @@ from cumulant.worlds.environments import (
     shown_by,
     unflatten,
 )
+from cumulant.worlds.failures import WorldFailed
 from cumulant.worlds.pool import HELD, Pool
 from cumulant.worlds.primitives import Primitives, primitives
 
@@ -219,6 +220,18 @@ class HostWorld:
         """What the environment looked like then, as an RGB frame: the episode is played again up to there."""
         return jax.tree.map(lambda leaf: leaf[0], _frames(self, size)(state.token[None]))
 
+    def check_drawable(self) -> None:
+        """Draw a start, so that a missing package or screen is told before anything is played.
+
+        Raises:
+            ValueError: The environment cannot be drawn; the message is its own.
+
+        """
+        try:
+            _drawn_once(self)
+        except WorldFailed as failure:
+            raise ValueError(str(failure)) from None
+
     def _values(self, state: HostState, action: Int[Array, ""]) -> Float[Array, " d"]:
         """What the environment is given: the number of the action, or its row of the table, within the fence."""
         if self.actions is None:
@@ -262,6 +275,11 @@ def _calls(world: HostWorld) -> _Calls:
     reset, restart, step = (_batched(call, states) for call in (pool.reset, pool.restart, pool.step))
     foresee = _batched(pool.foresee, lambda n: jax.ShapeDtypeStruct((n,), jnp.bool_))
     return _Calls(reset, restart, step, foresee)
+
+
+@cache
+def _drawn_once(world: HostWorld) -> None:
+    _pool(world).draw_start()
 
 
 @cache

@@ -218,11 +218,26 @@ class Pool:
             self._reset(screen, told, "rgb_array")
         while screen.moment < moment and not screen.terminated:
             self._act(screen, told.actions[screen.moment])
-        frame = screen.env.render() if screen.env else None
-        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-            raise WorldFailed(f"{self._name} draws no frame: it must be made with render_mode='rgb_array'")
+        frame = self._frame()
         picture = Image.fromarray(np.ascontiguousarray(frame[..., :3], np.uint8))
         return np.asarray(picture.resize((size, size), Image.Resampling.BILINEAR))
+
+    def draw_start(self) -> None:
+        """Draw the start of an episode; WorldFailed if the environment cannot be drawn."""
+        with self._lock:
+            self._reset(self._screen, _Told(0), "rgb_array")
+            self._frame()
+
+    def _frame(self) -> np.ndarray:
+        """Return what the screen's environment draws now, [height, width, channels]."""
+        try:
+            frame = self._screen.env.render() if self._screen.env else None
+        except Exception as error:  # a package or a screen that it lacks
+            first = str(error).strip().partition("\n")[0]
+            raise WorldFailed(f"{self._name} cannot be drawn: {first}") from error
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+            raise WorldFailed(f"{self._name} draws no frame: it must be made with render_mode='rgb_array'")
+        return frame
 
 
 def _jobs(tokens: Tokens, actions: np.ndarray) -> Jobs:

@@ -115,12 +115,22 @@ def render(world: World, state: PyTree, size: int = 64) -> UInt8[Array, "size si
 
 
 def check_drawable(world: World) -> None:
-    """ValueError for a world that has no frames to show."""
+    """Refuse a world without frames to show, before anything is played.
+
+    Raises:
+        ValueError: The world has no `render`, or its environment lacks what it draws with.
+
+    """
     inner = world
     while isinstance(inner, Around):
         inner = inner.world
     if not hasattr(inner, "render"):
-        raise ValueError(f"a world of kind {type(inner).__name__} cannot be drawn: it has no `render`")
+        raise ValueError(
+            f"a world of kind {type(inner).__name__} cannot be drawn: it has no `render`; "
+            "give it render(state, size), which returns an RGB frame"
+        )
+    if hasattr(inner, "check_drawable"):
+        inner.check_drawable()
 
 
 class Episodes(NamedTuple):

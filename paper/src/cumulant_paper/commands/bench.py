@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bench:
-    """Speed, beside the peer in the same run and beside the hardware's limit.
+    """Measure speed, beside a peer's and the hardware's limit.
 
     env and render: the world against the original Spriteworld. parse: the worst phrase. pretrain: free play, and a wide
     update against the peak of matrix products. gpi: actions from Ψ, all_policies against the paper's network.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """The paper's results from scratch, data beside the picture.
+    """Reproduce the paper's results from scratch.
 
     idea: a drawing of the method, as SVG. theorem: the Lemma and the Theorem, exactly, in small tabular worlds. fig4:
     success against steps of the task, for all methods. fig5: fewer bins. sample-complexity: after how many tasks free
