@@ -58,14 +58,14 @@ $(VENV)/.web: pyproject.toml requirements.lock | $(BIN)/python
 	touch $@ $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml paper/pyproject.toml requirements.lock | $(BIN)/python
-	$(call INSTALL,.[dev],--editable ./paper)
+	$(call INSTALL,.[dev],--editable './paper[peers]')
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Pin every package again, for every platform and Python.
 lock: | $(BIN)/python
 	$(PIP) install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header --no-annotate \
-		pyproject.toml --output-file requirements.lock
+		pyproject.toml paper/pyproject.toml --no-emit-package cumulant --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) demo site

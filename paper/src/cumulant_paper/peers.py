@@ -1,6 +1,7 @@
 """The original Spriteworld (google-deepmind/spriteworld 1.0.2) on the scene of ours, to measure ours against.
 
-Install it with the extra `peers` of `cumulant-paper`. It dates from 2019; two names that NumPy and Pillow dropped since are given back.
+Install it with the extra `peers` of `cumulant-paper`. It dates from 2019; two names that NumPy and Pillow dropped since
+are given back.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """How a rival fails: it learns at a laptop's size, plays, and its failing episodes are sorted by what happened.
 
-python tools/failing_rivals.py her [--env-steps 2560000] [--width 256] [--batch 256] [--episodes 64] [--seed 1000]
+python paper/tools/failing_rivals.py her [--env-steps 2560000] [--width 256] [--batch 256] [--episodes 64] [--seed 1000]
 """
 
 import argparse
