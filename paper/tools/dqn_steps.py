@@ -14,7 +14,7 @@ WRITTEN = PAPER.parent / "src" / "cumulant" / "web" / "dqn_steps.json"
 
 
 def dqn_steps() -> dict:
-    """Return, by class, the steps until DQN's success comes within the margin of the library's; null if it never does."""
+    """Return the steps until DQN's success comes within the margin of the library's, by class; null for never."""
     results = json.loads(RECORDED.read_text())
     classes, (device,) = results["ours"]["classes"], results["devices"]
     world = json.loads((RUN / "config.json").read_text())["settings"]["world"]
