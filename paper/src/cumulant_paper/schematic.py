@@ -56,7 +56,7 @@ def draw_schematic(path: Path, scene: Scene) -> None:
 
 
 def _play(scene: Scene) -> str:
-    """The first card: what happens once."""
+    """Return the first card: what happens once."""
     (k, m), low = scene.phi.shape, scene.worth.min()
     return _card("1 · Play once", "No reward, no goal.", _TALL) + "".join(
         [
@@ -85,7 +85,7 @@ def _play(scene: Scene) -> str:
 
 
 def _goal(scene: Scene) -> str:
-    """The second card: from words or rewards to what each skill is worth, and to an action."""
+    """Return the second card: from words or rewards to what each skill is worth, and to an action."""
     first, second = PHRASE.split(" and ")
     goal = (
         _chip(0, [f"“{first}", f"and {second}”"])
@@ -119,7 +119,7 @@ def _goal(scene: Scene) -> str:
 
 
 def _act(scene: Scene) -> str:
-    """The third card: the episode."""
+    """Return the third card: the episode."""
     ending = "reached" if scene.success else "not reached"
     words = {step: f"after {step} steps" for step in scene.moments} | {
         0: "start",
@@ -131,7 +131,7 @@ def _act(scene: Scene) -> str:
 
 
 def _named(scene: Scene) -> str:
-    """The skill that is pursued."""
+    """Return the name of the skill that is pursued."""
     feature, bin = scene.skill
     return f"{scene.features[feature]} to bin {bin + 1}"
 
@@ -150,7 +150,7 @@ def _card(head: str, aside: str, height: _Number) -> str:
 
 
 def _panel(column: int, title: str, notes: Sequence[str], inside: str) -> str:
-    """What lies inside has its origin at the panel's upper left corner."""
+    """Return a panel; what lies inside has its origin at the upper left corner."""
     lines = [_text(0, _SIDE + 20 + 15 * n, line, "note") for n, line in enumerate(notes)]
     above = _text(0, -10, title, "title")
     return f'<g transform="translate({_left(column)} {_TOP})">{above}{inside}{"".join(lines)}</g>'
@@ -165,7 +165,7 @@ def _tip(x: _Number, y: _Number, turn: int) -> str:
 
 
 def _arrow(column: int) -> str:
-    """From a panel to the next."""
+    """Return an arrow from a panel to the next."""
     start, y = _left(column) + _SIDE + 6, _TOP + _SIDE / 2
     return f'<path class="way" d="M{start:g} {y:g} h{_GAP - 15}"/>' + _tip(start + _GAP - 12, y, 0)
 
@@ -178,7 +178,7 @@ def _chip(y: _Number, lines: Sequence[str]) -> str:
 def _grid(
     names: Sequence[str], values: Float[np.ndarray, "k m"], kind: str, marked: tuple[int, int] | None = None
 ) -> str:
-    """A row for each feature and a cell for each bin, the fuller the greater its value."""
+    """Return a row for each feature and a cell for each bin, the fuller the greater its value."""
     (k, m), greatest = values.shape, max(float(values.max()), 1e-9)
     wide, high = (_SIDE - _LABELS) / m, _SIDE / k
     found = [_text(0, (i + 0.5) * high + 3.5, name, "label") for i, name in enumerate(names)]
@@ -195,7 +195,7 @@ def _grid(
 
 
 def _bars(scene: Scene) -> str:
-    """What each action is worth; bars begin at the worst, for differences are small. The one taken is framed."""
+    """Return a bar for each action's worth, from the worst on, since differences are small. The one taken is framed."""
     low, high = float(scene.of_actions.min()), float(scene.of_actions.max())
     step, left, right = _SIDE / len(scene.actions), 64, 112
     found = []
@@ -211,7 +211,7 @@ def _bars(scene: Scene) -> str:
 
 
 def _map(values: Float[np.ndarray, "rows columns"]) -> str:
-    """A heat map in the one colour, the fuller the greater, on whatever ground the page has."""
+    """Return a heat map in the one colour, the fuller the greater, on whatever ground the page has."""
     shares = np.clip(values / max(float(values.max()), 1e-9), 0, 1)
     colours = np.zeros((*values.shape, 4), np.uint8)
     colours[..., :3] = ImageColor.getrgb(_LEARNT)
@@ -221,7 +221,7 @@ def _map(values: Float[np.ndarray, "rows columns"]) -> str:
 
 
 def _drawn(corners: Float[np.ndarray, "corners 2"]) -> str:
-    """An outline, from where y points upwards."""
+    """Return an outline, from where y points upwards."""
     points = " ".join(f"{_SIDE * x:.1f},{_SIDE * (1 - y):.1f}" for x, y in corners)
     return f'<polygon class="mark" points="{points}"/>'
 

@@ -72,7 +72,7 @@ class Skill(eqx.Module):
 
 
 def _logits(config: Diayn, q: Float[Array, "*skills a"]) -> Float[Array, "*skills a"]:
-    """Soft Q-values as the logits of the policy."""
+    """Return the policy's logits from soft Q-values."""
     return q / (config.temperature * (1 - config.gamma))
 
 
@@ -111,7 +111,7 @@ def collect(world: World, config: Diayn, learning: Learning, key: PRNGKeyArray) 
 
 
 def loss(config: Diayn, networks: Networks, target: Networks, step: Step) -> Float[Array, ""]:
-    """The three losses of one transition. Only the discriminator asks which skill made it."""
+    """Return the sum of the three losses of one transition. Only the discriminator asks which skill made it."""
     behind, gamma = target.q(step.next_x), config.gamma
     soft = config.temperature * (1 - gamma)
     told = networks.told_apart(step.next_x)

@@ -90,7 +90,7 @@ def collect(world: World, config: Dqn, table: Bool[Array, "c k b"], learning: Le
 
 
 def loss(config: Dqn, network: Trunk, target: Trunk, batch: Step) -> Float[Array, ""]:
-    """Mean Huber loss against r + γ Q(s', argmax Q): the network chooses, the target values. Success ends all."""
+    """Return the mean Huber loss against r + γ Q(s', argmax Q): the network chooses, the target values."""
     q = jnp.take_along_axis(jax.vmap(network)(batch.x), batch.action[:, None], axis=1)[:, 0]
     choice = jax.vmap(network)(batch.next_x).argmax(axis=1)
     following = jnp.take_along_axis(jax.vmap(target)(batch.next_x), choice[:, None], axis=1)[:, 0]

@@ -120,7 +120,7 @@ def train(world: World, config: Dusdi, learning: Learning, until: Int[Array, ""]
 
 
 def loss(config: Dusdi, networks: Networks, target: Networks, step: Step, skill: Int[Array, " k"]) -> Float[Array, ""]:
-    """The three losses of one transition. Only discriminators ask which skill made it; any skill learns from it."""
+    """Return a step's three losses together. Only discriminators ask which skill made it; any skill learns."""
     gamma, told, factors = config.gamma, networks.told(step.next_x), jnp.arange(len(skill))
     here, there = shown(step.x, skill, config), shown(step.next_x, skill, config)
     behind = target.q(there)  # [k, a]
@@ -135,5 +135,5 @@ def loss(config: Dusdi, networks: Networks, target: Networks, step: Step, skill:
 
 
 def _logits(config: Dusdi, q: Float[Array, "k a"]) -> Float[Array, " a"]:
-    """The logits of the policy: the sum of the factors' soft values."""
+    """Return the policy's logits: the sum of the factors' soft values."""
     return q.sum(axis=0) / (config.temperature * (1 - config.gamma))

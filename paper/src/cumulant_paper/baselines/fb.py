@@ -61,11 +61,11 @@ class Networks(eqx.Module):
         self.backward = Trunk(Inputs(k), (), d, *size, key_backward)
 
     def f(self, x: Float[Array, " k"], z: Float[Array, " d"]) -> Float[Array, "d a"]:
-        """F(s, ·, z), scaled by 1 - γ."""
+        """Return F(s, ·, z): [d, a], scaled by 1 - γ."""
         return self.forward(jnp.concatenate([x, z]))
 
     def b(self, x: Float[Array, " k"]) -> Float[Array, " d"]:
-        """B(s)."""
+        """Return B(s)."""
         return self.backward(x)
 
     def values(self, x: Float[Array, " k"], z: Float[Array, " d"]) -> Float[Array, " a"]:
@@ -152,7 +152,7 @@ def train(world: World, config: Fb, learning: Learning, until: Int[Array, ""]) -
 
 
 def loss(config: Fb, networks: Networks, target: Networks, batch: Step, z: Float[Array, "n d"]) -> Float[Array, ""]:
-    """The measure's loss, of every transition at every state that one led to, and how far B is from orthonormal."""
+    """Return the measure's loss, of every step at every state that one led to, and B's distance from orthonormal."""
     f = jax.vmap(lambda x, z, action: networks.f(x, z)[:, action])(batch.x, z, batch.action)
     choice = jax.vmap(networks.values)(batch.next_x, z).argmax(axis=1)  # double: the network chooses
     following = jax.vmap(lambda x, z, action: target.f(x, z)[:, action])(batch.next_x, z, choice)

@@ -45,7 +45,7 @@ class Her(Exploring):
 
 
 class Hindsight(NamedTuple):
-    """What a transition is kept with: the goal that it was made for, and states that its episode came to later."""
+    """The goal that a transition was made for, and states that its episode came to later."""
 
     goal: Bool[Array, "*batch k m"]
     later: Float[Array, "*batch later k"]
@@ -180,7 +180,7 @@ def in_hindsight(config: Her, step: Step, key: PRNGKeyArray) -> Bool[Array, "k m
 
 
 def loss(config: Her, network: Trunk, target: Trunk, step: Step, goal: Bool[Array, "k m"]) -> Float[Array, ""]:
-    """Huber loss against γ^(steps to the goal): the network chooses, the target values. No value leaves [0, 1]."""
+    """Return the Huber loss against γ^(steps to the goal): the network chooses, the target values in [0, 1]."""
     success = in_goal(goal, step.next_x) | in_goal(goal, step.x)  # a start in the goal is a success, too
     choice = values(network, step.next_x, goal).argmax()
     following = jnp.clip(values(target, step.next_x, goal)[choice], 0, 1)

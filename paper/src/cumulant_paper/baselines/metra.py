@@ -130,7 +130,7 @@ def train(world: World, config: Metra, learning: Learning, until: Int[Array, ""]
 
 
 def loss(config: Metra, networks: Networks, target: Networks, step: Step, z: Float[Array, " d"]) -> Float[Array, ""]:
-    """φ goes where the step's own skill points, within the constraint; any skill is learnt from any step."""
+    """Return the loss of φ, which goes where the step's own skill points, of the constraint, and of any skill."""
     way, multiplier = networks.way(step), jnp.exp(networks.log_multiplier)
     room = jnp.minimum(config.slack, 1 - way @ way)  # below 0 where the step is too long
     of_phi = -(way @ step.extra) - jax.lax.stop_gradient(multiplier) * room

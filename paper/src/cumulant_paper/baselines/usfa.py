@@ -61,7 +61,7 @@ class Successor(eqx.Module):
         self.trunks = eqx.filter_vmap(trunk)(jax.random.split(key, trunks))
 
     def __call__(self, x: Float[Array, " k"], w: Float[Array, " c"]) -> Float[Array, "c a"]:
-        """ψ(s, ·, w)."""
+        """Return ψ(s, ·, w)."""
         seen = jnp.concatenate([x, w * len(w) ** 0.5])  # so that a weight is about as large as a feature
         psi = eqx.filter_vmap(lambda trunk: trunk(seen), in_axes=eqx.if_array(0))(self.trunks)
         return psi.reshape(len(w), -1)
@@ -146,6 +146,6 @@ def train(world: World, config: Usfa, learning: Learning, until: Int[Array, ""])
 
 
 def loss(config: Usfa, psi: Successor, target: Successor, step: Step, w: Float[Array, " c"]) -> Float[Array, ""]:
-    """Huber error of the policy of w."""
+    """Return the Huber error of the policy of w."""
     taught = psi.taught(config, target, step, w, phi(step.x, config.bins).ravel())
     return optax.losses.huber_loss(psi(step.x, w)[:, step.action], taught).mean()

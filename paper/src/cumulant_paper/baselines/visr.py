@@ -54,7 +54,7 @@ class Networks(eqx.Module):
     psi: Successor
 
     def phi(self, x: Float[Array, " k"]) -> Float[Array, " d"]:
-        """φ(s), of unit length."""
+        """Return φ(s), of unit length."""
         return on_sphere(self.features(x))
 
 
@@ -122,7 +122,7 @@ def train(world: World, config: Visr, learning: Learning, until: Int[Array, ""])
 
 
 def loss(config: Visr, networks: Networks, target: Networks, step: Step, w: Float[Array, " d"]) -> Float[Array, ""]:
-    """φ is to point where the step's own w does; ψ learns any w from any step, over φ as it is."""
+    """Return the loss of φ, which is to point where the step's own w does, and of ψ for any w over φ as it is."""
     cumulants = jax.lax.stop_gradient(networks.phi(step.x))
     psi = networks.psi(step.x, w)[:, step.action]
     taught = networks.psi.taught(config, target.psi, step, w, cumulants)
