@@ -6,7 +6,6 @@ successor features on our cumulants GPI acts, as over DIAYN's. Values are scaled
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -26,10 +25,9 @@ from cumulant_paper.baselines.playing import (
     OverBins,
     Step,
     first_moment,
-    follow,
+    follow_and_teach,
     restless,
     rounds,
-    teach,
 )
 
 
@@ -113,10 +111,7 @@ def train(world: World, config: Dusdi, learning: Learning, until: Int[Array, ""]
     def skills(like: Int[Array, "n k"], key: PRNGKeyArray) -> Int[Array, "n k"]:
         return jax.random.randint(key, like.shape, 0, config.skills)
 
-    play = follow(world, config, act, lambda learning, key: skills(learning.guide, key))
-    return rounds(
-        learning, until, play, teach(config, lambda batch, key: skills(batch.extra, key), partial(loss, config))
-    )
+    return rounds(learning, until, *follow_and_teach(world, config, act, skills, loss))
 
 
 def loss(config: Dusdi, networks: Networks, target: Networks, step: Step, skill: Int[Array, " k"]) -> Float[Array, ""]:

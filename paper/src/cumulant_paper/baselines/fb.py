@@ -27,6 +27,7 @@ from cumulant_paper.baselines.playing import (
     descend,
     first_moment,
     follow,
+    greedily,
     greedy,
     on_sphere,
     replayed,
@@ -133,9 +134,6 @@ def start(world: World, config: Fb, key: PRNGKeyArray) -> Learning:
 def train(world: World, config: Fb, learning: Learning, until: Int[Array, ""]) -> Learning:
     """Play and learn up to update `until`."""
 
-    def act(networks: Networks, x: Float[Array, " k"], z: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return networks.values(x, z).argmax()
-
     def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
         key_states, key_draw = jax.random.split(key)
         states = sample(learning.replay, key_states, config.num_envs).next_x
@@ -148,7 +146,7 @@ def train(world: World, config: Fb, learning: Learning, until: Int[Array, ""]) -
         z = draw(config, learning.target, states, key_draw)
         return descend(config, learning, lambda networks: loss(config, networks, learning.target, batch, z))
 
-    return rounds(learning, until, follow(world, config, act, guides), learn)
+    return rounds(learning, until, follow(world, config, greedily, guides), learn)
 
 
 def loss(config: Fb, networks: Networks, target: Networks, batch: Step, z: Float[Array, "n d"]) -> Float[Array, ""]:

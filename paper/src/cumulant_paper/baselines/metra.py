@@ -6,7 +6,6 @@ pursued, as in its paper, by the skill that points from φ(s) to φ(g). Values a
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,12 +25,12 @@ from cumulant_paper.baselines.playing import (
     Step,
     directions,
     first_moment,
-    follow,
+    follow_and_teach,
+    greedily,
     greedy,
     on_sphere,
     replayed,
     rounds,
-    teach,
 )
 
 _PLACES = 64  # that a clause, or a reward, is made of
@@ -120,13 +119,7 @@ def start(world: World, config: Metra, key: PRNGKeyArray) -> Learning:
 
 def train(world: World, config: Metra, learning: Learning, until: Int[Array, ""]) -> Learning:
     """Play and learn up to update `until`."""
-
-    def act(networks: Networks, x: Float[Array, " k"], z: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return networks.values(x, z).argmax()
-
-    play = follow(world, config, act, lambda learning, key: directions(learning.guide, key))
-    learn = teach(config, lambda batch, key: directions(batch.extra, key), partial(loss, config))
-    return rounds(learning, until, play, learn)
+    return rounds(learning, until, *follow_and_teach(world, config, greedily, directions, loss))
 
 
 def loss(config: Metra, networks: Networks, target: Networks, step: Step, z: Float[Array, " d"]) -> Float[Array, ""]:

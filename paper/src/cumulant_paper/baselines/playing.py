@@ -7,7 +7,7 @@ own file: `start`, `train` and, where one training serves all tasks, `player`.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -241,6 +241,31 @@ def teach(
         return descend(config, learning, mean_loss)
 
     return stage
+
+
+def greedily(networks: PyTree, x: Float[Array, " k"], guide: Array, key: PRNGKeyArray) -> Int[Array, ""]:
+    """Return the action of the highest of the networks' `values`: what `follow` does of most."""
+    return networks.values(x, guide).argmax()
+
+
+def follow_and_teach(
+    world: World,
+    config: Guided,
+    act: Callable[[PyTree, Float[Array, " k"], Array, PRNGKeyArray], Int[Array, ""]],
+    draw: Callable[[Array, PRNGKeyArray], Array],
+    loss: Callable[[Any, PyTree, PyTree, Step, Array], Float[Array, ""]],
+) -> tuple[Stage, Stage]:
+    """Return the stages of a method whose play and learning draw guides alike: steps keep theirs.
+
+    Args:
+        world: Where to play.
+        config: The settings.
+        act: See `follow`.
+        draw: Draws as many guides as it is given.
+        loss: Of the settings, the networks, their targets, a step and its guide.
+    """
+    play = follow(world, config, act, lambda learning, key: draw(learning.guide, key))
+    return play, teach(config, lambda batch, key: draw(batch.extra, key), partial(loss, config))
 
 
 def on_sphere(vector: Float[Array, "*n d"], radius: float = 1.0) -> Float[Array, "*n d"]:

@@ -29,6 +29,7 @@ from cumulant_paper.baselines.playing import (
     Step,
     first_moment,
     follow,
+    greedily,
     greedy,
     on_sphere,
     rounds,
@@ -130,9 +131,6 @@ def train(world: World, config: Usfa, learning: Learning, until: Int[Array, ""])
     """Play and learn up to update `until`."""
     k = len(world.feature_names)
 
-    def act(psi: Successor, x: Float[Array, " k"], w: Float[Array, " c"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return psi.values(x, w).argmax()
-
     def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n c"]:
         return random_weights(config, k, config.num_envs, key)
 
@@ -142,7 +140,7 @@ def train(world: World, config: Usfa, learning: Learning, until: Int[Array, ""])
     def losses(psi: Successor, target: Successor, step: Step, w: Float[Array, "drawn c"]) -> Float[Array, " drawn"]:
         return jax.vmap(partial(loss, config, psi, target, step))(w)
 
-    return rounds(learning, until, follow(world, config, act, guides), teach(config, draw, losses))
+    return rounds(learning, until, follow(world, config, greedily, guides), teach(config, draw, losses))
 
 
 def loss(config: Usfa, psi: Successor, target: Successor, step: Step, w: Float[Array, " c"]) -> Float[Array, ""]:

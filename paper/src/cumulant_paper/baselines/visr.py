@@ -26,12 +26,12 @@ from cumulant_paper.baselines.playing import (
     Step,
     directions,
     first_moment,
-    follow,
+    follow_and_teach,
+    greedily,
     greedy,
     on_sphere,
     replayed,
     rounds,
-    teach,
 )
 from cumulant_paper.baselines.usfa import Successor, best_of
 
@@ -52,6 +52,10 @@ class Networks(eqx.Module):
 
     features: Trunk  # [k] → [d], before it has unit length
     psi: Successor
+
+    def values(self, x: Float[Array, " k"], w: Float[Array, " d"]) -> Float[Array, " a"]:
+        """Return what each action is worth to the policy of w, for w."""
+        return self.psi.values(x, w)
 
     def phi(self, x: Float[Array, " k"]) -> Float[Array, " d"]:
         """Return φ(s), of unit length."""
@@ -112,13 +116,7 @@ def start(world: World, config: Visr, key: PRNGKeyArray) -> Learning:
 
 def train(world: World, config: Visr, learning: Learning, until: Int[Array, ""]) -> Learning:
     """Play and learn up to update `until`."""
-
-    def act(networks: Networks, x: Float[Array, " k"], w: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return networks.psi.values(x, w).argmax()
-
-    play = follow(world, config, act, lambda learning, key: directions(learning.guide, key))
-    learn = teach(config, lambda batch, key: directions(batch.extra, key), partial(loss, config))
-    return rounds(learning, until, play, learn)
+    return rounds(learning, until, *follow_and_teach(world, config, greedily, directions, loss))
 
 
 def loss(config: Visr, networks: Networks, target: Networks, step: Step, w: Float[Array, " d"]) -> Float[Array, ""]:
