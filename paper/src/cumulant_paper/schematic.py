@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageColor
 
 from cumulant.storage import write_whole
-from cumulant_paper.scene import MOMENTS, PHRASE, Scene
+from cumulant_paper.scene import PHRASE, Scene
 
 _Number = float | int  # of pixels
 WIDTH = 690  # pixels, the column of the documentation
@@ -58,63 +58,33 @@ def draw_schematic(path: Path, scene: Scene) -> None:
 def _play(scene: Scene) -> str:
     """Return the first card: what happens once."""
     (k, m), low = scene.phi.shape, scene.worth.min()
-    return _card("1 · Play once", "No reward, no goal.", _TALL) + "".join(
-        [
-            _panel(0, "A world", ["The agent walks, and", "drags what it stands on."], _picture(scene.start)),
-            _panel(
-                1,
-                "Features in bins: φ",
-                [f"{k} features of {m} bins each,", "and where they are now."],
-                _grid(scene.features, scene.phi, "learnt"),
-            ),
-            _panel(
-                2,
-                f"{k * m} skills, one per bin",
-                [f"“{_named(scene)}”: worth", "by where the agent stands."],
-                _map((scene.worth - low) / (scene.worth.max() - low)) + _drawn(scene.thing),
-            ),
-            _panel(
-                3,
-                "Predictions: Ψ",
-                ["Row: a skill. Column: how", "long it will be in a bin."],
-                _map(np.sqrt(scene.psi.clip(0))),
-            ),
-            *map(_arrow, range(3)),
-        ]
+    worth = _map((scene.worth - low) / (scene.worth.max() - low)) + _drawn(scene.thing)
+    features = [f"{k} features of {m} bins each,", "and where they are now."]
+    skills = [f"“{_named(scene)}”: worth", "by where the agent stands."]
+    return _card("1 · Play once", "No reward, no goal.", _TALL) + _row(
+        ("A world", ["The agent walks, and", "drags what it stands on."], _picture(scene.start)),
+        ("Features in bins: φ", features, _grid(scene.features, scene.phi, "learnt")),
+        (f"{k * m} skills, one per bin", skills, worth),
+        (
+            "Predictions: Ψ",
+            ["Row: a skill. Column: how", "long it will be in a bin."],
+            _map(np.sqrt(scene.psi.clip(0))),
+        ),
     )
 
 
 def _goal(scene: Scene) -> str:
     """Return the second card: from words or rewards to what each skill is worth, and to an action."""
     first, second = PHRASE.split(" and ")
-    goal = (
-        _chip(0, [f"“{first}", f"and {second}”"])
-        + _text(_SIDE / 2, 75, "or", "note", "middle")
-        + _chip(88, ["reward(state) → 0, 0, 1 …", "for some hundred steps"])
-    )
-    return _card("2 · Then any goal", "Only w is new: nothing is trained.", _TALL) + "".join(
-        [
-            _panel(0, "Words or rewards", ["Words say what w is;", "from rewards it is learnt."], goal),
-            _panel(
-                1,
-                "Weights: w",
-                ["Which bins the goal", "wants features to be in."],
-                _grid(scene.features, scene.w, "wanted"),
-            ),
-            _panel(
-                2,
-                "GPE: Q = Ψᵀw",
-                ["Framed: the best skill of", "what is not reached yet."],
-                _grid(scene.features, scene.values, "learnt", scene.skill),
-            ),
-            _panel(
-                3,
-                "GPI: the best action",
-                ["By what each is worth to", f"{_named(scene)}."],
-                _bars(scene),
-            ),
-            *map(_arrow, range(3)),
-        ]
+    words, rewards = [f"“{first}", f"and {second}”"], ["reward(state) → 0, 0, 1 …", "for some hundred steps"]
+    goal = _chip(0, words) + _text(_SIDE / 2, 75, "or", "note", "middle") + _chip(88, rewards)
+    values = _grid(scene.features, scene.values, "learnt", scene.skill)
+    weights = _grid(scene.features, scene.w, "wanted")
+    return _card("2 · Then any goal", "Only w is new: nothing is trained.", _TALL) + _row(
+        ("Words or rewards", ["Words say what w is;", "from rewards it is learnt."], goal),
+        ("Weights: w", ["Which bins the goal", "wants features to be in."], weights),
+        ("GPE: Q = Ψᵀw", ["Framed: the best skill of", "what is not reached yet."], values),
+        ("GPI: the best action", ["By what each is worth to", f"{_named(scene)}."], _bars(scene)),
     )
 
 
@@ -125,9 +95,14 @@ def _act(scene: Scene) -> str:
         0: "start",
         scene.steps: f"after {scene.steps} steps: {ending}",
     }
-    shown = [_panel(n, "", [words[step]], _picture(frame)) for n, (step, frame) in enumerate(scene.moments.items())]
+    shown = _row(*(("", [words[step]], _picture(frame)) for step, frame in scene.moments.items()))
     head = _card("3 · Act", "In every state anew. Where each object is to be, is shaded in its colour.", _LOW)
-    return f'{head}<g transform="translate(0 -22)">{"".join(shown)}{"".join(map(_arrow, range(MOMENTS - 1)))}</g>'
+    return f'{head}<g transform="translate(0 -22)">{shown}</g>'
+
+
+def _row(*panels: tuple[str, Sequence[str], str]) -> str:
+    """Return panels of a title, notes and what lies inside, and arrows from each to the next."""
+    return "".join([_panel(n, *panel) for n, panel in enumerate(panels)] + [*map(_arrow, range(len(panels) - 1))])
 
 
 def _named(scene: Scene) -> str:
