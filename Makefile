@@ -60,14 +60,15 @@ $(VENV)/.web: pyproject.toml requirements.lock | $(BIN)/python
 	touch $@ $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml paper/pyproject.toml requirements.lock | $(BIN)/python
-	$(call INSTALL,.[dev],--editable ./paper)
+	$(call INSTALL,.[dev],--editable './paper[peers]')
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Pin every package again, for every platform and Python; but for `cuda`, of which JAX pins what it needs.
 lock: | $(BIN)/python
 	$(PIP) install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra robotics --no-header \
-		--no-annotate pyproject.toml --output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra robotics --extra peers \
+		--no-header --no-annotate --no-emit-package cumulant pyproject.toml paper/pyproject.toml \
+		--output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) demo site

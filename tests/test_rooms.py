@@ -43,6 +43,11 @@ def test_a_module_imports_only_from_its_room_and_the_ones_before(path):
         assert not SPRITEWORLD & set(imported(path)), path
 
 
+def test_core_imports_nothing_of_the_paper():
+    """Imports go one way: `cumulant_paper` is a user of `cumulant` like any other."""
+    assert [path for path in HOUSE.rglob("*.py") for name in imported(path) if name.startswith("cumulant_paper")] == []
+
+
 def test_every_room_is_known_and_says_what_lives_there():
     found = {path.parent.name for path in HOUSE.glob("*/__init__.py")} | set(BOTTOM)
     assert found == set(ROOMS)

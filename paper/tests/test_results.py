@@ -26,7 +26,7 @@ def rows_of(line, points, tasks=("a", "b"), seeds=(0, 1)):
     return [Row(line, "easy", t, s, steps, rate, 10) for steps, rate in points for t in tasks for s in seeds]
 
 
-def test_a_run_comes_back_from_its_folder(tmp_path):
+def test_run_comes_back_from_its_folder(tmp_path):
     rows, measures = rows_of("dqn", [(0, 0.5), (10, 1.0)]), [{"seed": 0, "disentanglement": 0.5}]
     write_run(tmp_path / "run", CONFIG, rows, measures)
     assert read_run(tmp_path / "run") == ("run", *CONFIG.values(), rows, measures)
@@ -44,7 +44,7 @@ def refused(folder):
     return str(caught.value)
 
 
-def test_a_run_vouches_for_every_file_and_for_what_it_says_of_itself(tmp_path):
+def test_read_run_refuses_damaged_files(tmp_path):
     one, other = (tmp_path / name for name in ("one", "other"))
     write_run(one, CONFIG, rows_of("dqn", [(0, 0.5)]), [{"seed": 0, "disentanglement": 0.5}])
     write_run(other, CONFIG, rows_of("dqn", [(0, 1.0)]), [{"seed": 0, "disentanglement": 1.0}])
@@ -67,7 +67,7 @@ def test_a_run_vouches_for_every_file_and_for_what_it_says_of_itself(tmp_path):
     assert refused(other) == f"{other} is not a run that this version reads"
 
 
-def test_runs_of_version_0_1_are_refused_by_name_where_they_are_nonsense(tmp_path):
+def test_read_run_refuses_nonsense_without_checksums(tmp_path):
     def written(config, metrics="", measures=None):
         files = {"config.json": json.dumps(config), "metrics.jsonl": metrics, "measures.json": measures}
         for name, text in files.items():
@@ -100,7 +100,7 @@ class Outer:
     newer: float = 0.5
 
 
-def test_settings_agree_with_a_recording_that_is_older_than_some_of_them():
+def test_agrees_with_recordings_older_than_a_setting():
     assert agrees({"inner": {"width": 3}}, Outer(Inner(3)))
     assert agrees({"inner": {"width": 3, "shapes": ["square"]}, "newer": 0.5}, Outer(Inner(3)))
     assert agrees({"what": {"inner": None}}, {"what": Outer(None)})
@@ -118,52 +118,42 @@ def test_settings_agree_with_a_recording_that_is_older_than_some_of_them():
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**31))
-def test_the_interval_holds_the_mean_and_stays_within_the_values(seeds, tasks, seed):
+def test_interval_over_seeds_holds_the_mean(seeds, tasks, seed):
     success = np.random.default_rng(seed).uniform(size=(seeds, tasks))
     low, high = interval_over_seeds(success)
     assert success.min() - 1e-9 <= low <= success.mean() + 1e-9
     assert success.mean() - 1e-9 <= high <= success.max() + 1e-9
 
 
-def test_tasks_that_differ_do_not_widen_the_interval_but_seeds_that_differ_do():
+def test_interval_over_seeds_widens_by_seeds_alone():
+    """Not by tasks that differ; and tasks of one training, however many, are no trainings of their own."""
     assert interval_over_seeds(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.5, 0.5)
-    low, high = interval_over_seeds(np.array([[0.0, 0.0], [1.0, 1.0]]))
-    assert (low, high) == (0, 1)
-
-
-def test_tasks_of_one_training_are_not_taken_for_trainings_of_their_own():
-    """However many there are: else a seed that is good at all would seem to be many good seeds."""
+    assert interval_over_seeds(np.array([[0.0, 0.0], [1.0, 1.0]])) == (0, 1)
     one = np.array([[0.2], [0.5], [0.8]])
     assert interval_over_seeds(one) == pytest.approx(interval_over_seeds(np.repeat(one, 21, axis=1)))
 
 
-def test_a_curve_averages_tasks_and_seeds():
-    rows = rows_of("x", [(10, 0.2), (100, 0.6)]) + rows_of("y", [(10, 0.9)])
-    found = curve(rows, "x", "easy")
+def test_curve_and_ends_average_tasks_and_seeds():
+    points = [(100, 0.6), (10, 0.2)]
+    rows = [row._replace(kind=kind) for kind in CLASSES for row in rows_of("x", points)]
+    found = curve(rows + rows_of("y", [(10, 0.9)]), "x", CLASSES[0])
     np.testing.assert_allclose(found.steps, [10, 100])
     np.testing.assert_allclose(found.mean, [0.2, 0.6])
-
-
-def test_a_line_ends_where_its_last_steps_are():
-    rows = [row._replace(kind=kind) for kind in CLASSES for row in rows_of("x", [(100, 0.6), (10, 0.2)])]
     (end,) = ends(rows).values()
     assert end.steps == 100
     assert end.classes == {kind: pytest.approx((0.6, 0.6, 0.6)) for kind in CLASSES}
 
 
-def test_steps_between_points_are_found_on_a_log_scale():
+def test_steps_to_reach_are_found_on_a_log_scale():
     found = Curve(np.array([10.0, 1000.0]), np.array([0.0, 1.0]), np.zeros(2), np.ones(2))
     assert steps_to_reach(found, 0.5) == pytest.approx(100)
     assert steps_to_reach(found, 0.0) == 10
     assert steps_to_reach(found, 1.1) == float("inf")
 
 
-def test_the_papers_own_numbers_break_even_after_23_tasks():
-    rows = rows_of("gpi", [(50_000, 1.0)]) + rows_of("dqn", [(1_000, 0.0), (500_000, 0.98)])
-    found = paybacks(rows, "gpi", "dqn", ["easy"])
-    assert int(np.ceil(break_even(10_000_000, found))) == 23
-
-
-def test_free_play_never_pays_where_scratch_is_faster():
-    rows = rows_of("gpi", [(50_000, 1.0)]) + rows_of("dqn", [(1_000, 1.0)])
-    assert break_even(10, paybacks(rows, "gpi", "dqn", ["easy"])) == float("inf")
+def test_break_even_of_the_paper_s_numbers():
+    """After 23 tasks; never where scratch is faster."""
+    few = rows_of("gpi", [(50_000, 1.0)])
+    slow, fast = ([*few, *rows_of("dqn", [(1_000, low), (500_000, 0.98)])] for low in (0.0, 1.0))
+    assert int(np.ceil(break_even(10_000_000, paybacks(slow, "gpi", "dqn", ["easy"])))) == 23
+    assert break_even(10, paybacks(fast, "gpi", "dqn", ["easy"])) == float("inf")

@@ -37,6 +37,11 @@ class Style(NamedTuple):
     marker: str = ""
     dashes: str = "-"
 
+    def look(self, **more: Any) -> dict[str, Any]:
+        """Return what Matplotlib calls it, with hollow markers; `more` adds to it or replaces some of it."""
+        look = {"color": self.colour, "marker": self.marker, "linestyle": self.dashes, "markerfacecolor": "none"}
+        return look | {"markersize": 5} | more
+
 
 _THICK = 1.4  # points, of a curve
 _PANELS: Any = [  # the hardest first
@@ -84,7 +89,7 @@ PIXEL_STYLES = {
 
 
 def search_styles(lines: Sequence[str]) -> dict[str, Style]:
-    """A look for each line of a search of up to eight."""
+    """Return a look for each line of a search of up to eight."""
     colours = (GREY, SKY, PINK, GREEN, ORANGE, BLUE, RED, BLACK)
     looks = zip(lines, colours, "osv^PXD*", strict=False)
     return {line: Style(line.removeprefix("dqn-search-"), colour, marker) for line, colour, marker in looks}
@@ -92,7 +97,7 @@ def search_styles(lines: Sequence[str]) -> dict[str, Style]:
 
 @in_column
 def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: Mapping[str, Style]) -> None:
-    """A panel for each class: success against the steps of the task, on a log scale from the first of them on.
+    """Draw success against the steps of the task, a panel for each class, on a log scale from the first step on.
 
     Methods differ most on conjunctions, which come first. A filled marker at 0 is success from words alone, before any
     step of the task. Lines without steps lie flat. Where lines lie on each other, markers nest: hollow, and each line's
@@ -122,7 +127,7 @@ def draw_curves(path: Path, rows: Sequence[Row], title: str, styles: Mapping[str
 
 
 def _dress(ax: Axes, title: str, first: int) -> None:
-    """The scales of a panel: 0 has a place of its own, before the first steps."""
+    """Set the scales of a panel: 0 has a place of its own, before the first steps."""
     ax.set_xscale("symlog", linthresh=first, linscale=0.4)
     ax.set(title=title, ylim=(-0.06, 1.08), xlim=(-first / 4, None))
     ax.xaxis.set_major_locator(FixedLocator([0, *(10.0**n for n in range(3, 7))]))
@@ -135,8 +140,7 @@ def _draw_line(ax: Axes, found: Curve, style: Style, size: float) -> None:
     if not found.steps.any():
         ax.axhline(found.mean[0], color=style.colour, linestyle=style.dashes, label=style.label, linewidth=_THICK)
         return
-    (line,) = ax.plot(found.steps, found.mean, style.dashes, color=style.colour, label=style.label, linewidth=_THICK)
-    line.set(marker=style.marker, markersize=size, markerfacecolor="none")
+    ax.plot(found.steps, found.mean, **style.look(label=style.label, linewidth=_THICK, markersize=size))
     ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
 
 
@@ -147,20 +151,20 @@ def _draw_zero_shot(ax: Axes, found: Curve, style: Style, size: float) -> None:
 
 @in_column
 def draw_from_pixels(path: Path, rows: Sequence[Row], scores: Mapping[str, Mapping[int, float]]) -> None:
-    """Success by class for features true, learnt and entangled; and against how disentangled they are, seed by seed."""
+    """Draw success by class for features true, learnt and entangled, and, seed by seed, against disentanglement."""
     figure = column(3.6)
     left, right = figure.subplots(1, 2, width_ratios=[3, 1], sharey=True)
     lines = [line for line in PIXEL_STYLES if line in lines_of(rows)]
     found, kinds = ends(rows), CLASSES[::-1]  # the hardest first
     for i, line in enumerate(lines):
-        style, points = PIXEL_STYLES[line], [found[line].classes[kind] for kind in kinds]
-        mean, low, high = np.array(points).T
+        style = PIXEL_STYLES[line]
+        mean, low, high = np.array([found[line].classes[kind] for kind in kinds]).T
         place = np.arange(len(kinds)) + 0.14 * (i - (len(lines) - 1) / 2)
-        looks = {"color": style.colour, "marker": style.marker, "linestyle": "", "label": style.label}
-        left.errorbar(place, mean, [mean - low, high - mean], capsize=1.5, markersize=4, **looks)
+        points = style.look(linestyle="", label=style.label, markerfacecolor=style.colour)
+        left.errorbar(place, mean, [mean - low, high - mean], capsize=1.5, **(points | {"markersize": 4}))
         if line in scores:
             success = {seed: np.mean([r.success for r in last(rows, line) if r.seed == seed]) for seed in scores[line]}
-            right.plot(list(scores[line].values()), list(success.values()), markersize=5, **looks)
+            right.plot(list(scores[line].values()), list(success.values()), **points)
     left.set_xticks(range(len(kinds)), [kind.replace("_", ",\n") for kind in kinds], fontsize=7)
     labelled = max(row.steps for row in rows)
     left.set(title=f"success from {labelled:,} labelled steps", ylim=(-0.03, 1.05))
@@ -173,20 +177,20 @@ def draw_from_pixels(path: Path, rows: Sequence[Row], scores: Mapping[str, Mappi
 
 @in_column
 def draw_objects(path: Path, found: Mapping[str, LargerWorld]) -> None:
-    """Success in the hardest class of each world, and the seconds of learning, against the number of objects."""
+    """Draw success, and the seconds of learning, against the number of objects in the world."""
     figure = column(3.2)
     left, right = figure.subplots(1, 2)
     for preset, style in {"fast": STYLES["ours"], "paper": STYLES["gpi-trick"]}.items():
         worlds = sorted((w for w in found.values() if w.preset == preset), key=lambda world: world.objects)
         objects = [world.objects for world in worlds]
-        looks = {"color": style.colour, "marker": style.marker, "markerfacecolor": "none", "markersize": 5}
+        solid = style.look(linestyle="-")
         for ax, label, values in (
             (left, f"preset {preset}, mean of the classes", [np.mean(list(w.classes.values())) for w in worlds]),
             (right, f"preset {preset}", [world.seconds for world in worlds]),
         ):
-            ax.plot(objects, values, label=label, **looks)
+            ax.plot(objects, values, label=label, **solid)
         worst = [min(world.classes.values()) for world in worlds]
-        left.plot(objects, worst, linestyle=":", label=f"preset {preset}, worst class", **looks)
+        left.plot(objects, worst, **style.look(linestyle=":", label=f"preset {preset}, worst class"))
     left.set(title="success within 100 steps", xlabel="objects", ylim=(-0.03, 1.05))
     right.set(title="seconds of learning", xlabel="objects", ylim=(0, None))
     for ax in (left, right):
@@ -198,7 +202,7 @@ def draw_objects(path: Path, found: Mapping[str, LargerWorld]) -> None:
 
 @in_column
 def draw_payback(path: Path, costs: Mapping[str, tuple[int, list[Payback]]]) -> None:
-    """Steps in all against the number of tasks solved: free play and then few steps a task, or DQN each time."""
+    """Draw steps in all against the number of tasks solved: free play and then few steps a task, or DQN each time."""
     figure = column(3.9)
     ax = figure.subplots()
     tasks = np.geomspace(1, 10_000, 200)

@@ -15,7 +15,7 @@ _COLOURS = mpl.colormaps["viridis"]
 
 @in_column
 def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular], gamma: float) -> None:
-    """GPI's success over all goals in every world, and Ψ against the Lemma in two of them."""
+    """Draw GPI's success over all goals in every world, and Ψ against the Lemma in two of them."""
     figure = column(5.6)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.05])[:, 0]
     _draw_solved(above.subplots(), checks)
@@ -33,7 +33,7 @@ def draw_theorem(path: Path, checks: Sequence[Check], examples: Sequence[Tabular
 
 
 def _draw_solved(ax: Axes, checks: Sequence[Check]) -> None:
-    """A group of bars for each world."""
+    """Draw a group of bars for each world."""
     ways = {
         "plain GPI, exact Ψ": ([c.solved_exact for c in checks], SKY),
         "plain GPI, the Lemma's Ψ": ([c.solved_trick for c in checks], BLUE),

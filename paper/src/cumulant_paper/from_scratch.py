@@ -58,7 +58,7 @@ class FromScratch(Part):
     def costs(self) -> Costs:
         """Of one task."""
         learning = eqx.filter_eval_shape(start, WORLD, self.dqn, jax.random.key(0))
-        return Costs(self.dqn.env_steps, self.dqn.updates, parameters(learning.network))
+        return Costs(self.dqn.env_steps, self.dqn.updates, parameters(learning.networks))
 
     def run(self, name: str, scale: Scale, folder: Path) -> Ran:
         """Every task and seed at once; success at the steps that the scale names."""
@@ -73,7 +73,7 @@ class FromScratch(Part):
         rows: list[Row] = []
         for steps in scale.dqn_steps:
             runs.advance(max(1, steps // self.dqn.num_envs))
-            check_finite(networks := runs.runs.network)
+            check_finite(networks := runs.runs.networks)
             rows += self._judged(name, scale, networks, steps)
         return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
 

@@ -1,6 +1,7 @@
 """The original Spriteworld (google-deepmind/spriteworld 1.0.2) on the scene of ours, to measure ours against.
 
-Install it with the extra `peers`. It dates from 2019; two names that NumPy and Pillow dropped since are given back.
+Install it with the extra `peers` of `cumulant-paper`. It dates from 2019; two names that NumPy and Pillow dropped since
+are given back.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ class _Cast(dict):
 
 
 def load() -> ModuleType:
-    """The module `spriteworld`, made to run on a current NumPy and Pillow."""
+    """Return the module `spriteworld`, made to run on a current NumPy and Pillow."""
     np.cast = _Cast()  # type: ignore[attr-defined]  # noqa: NPY201
     PIL.Image.ANTIALIAS = PIL.Image.Resampling.LANCZOS  # type: ignore[attr-defined]
     try:
@@ -39,30 +40,26 @@ def load() -> ModuleType:
         import spriteworld.tasks
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{error.name} is not installed: pip install 'cumulant[peers]', or leave the peer out with --no-peer"
+            f"{error.name} is not installed: pip install 'cumulant-paper[peers]', or leave the peer out with --no-peer"
         ) from None
     return spriteworld
 
 
-def scale_of(module: ModuleType, shape: str, half_extent: float) -> float:
-    """The original's scale at which a shape has our half-extent: its outline's furthest coordinate is that far away."""
-    return half_extent / float(np.abs(module.constants.SHAPES[_SHAPE_NAMES.get(shape, shape)]).max())
-
-
 def sprites_at(module: ModuleType, world: Spriteworld, positions: np.ndarray) -> list:
-    """The original's sprites, background first and its agent last, at our positions: [agent and objects, 2]."""
+    """Return the original's sprites, background first and its agent last, at our positions: [agent and objects, 2]."""
+
+    def sprite_at(name: str, xy: np.ndarray) -> Any:
+        shape = _SHAPE_NAMES.get(name, name)
+        furthest = float(np.abs(module.constants.SHAPES[shape]).max())  # coordinate of the outline, at scale 1
+        return module.sprite.Sprite(*xy, shape=shape, scale=world.half_extent / furthest, c0=200)
+
     agent, *objects = positions
-    scenery = [
-        module.sprite.Sprite(
-            *xy, shape=_SHAPE_NAMES.get(name, name), scale=scale_of(module, name, world.half_extent), c0=200
-        )
-        for name, xy in zip(world.objects, objects, strict=True)
-    ]
+    scenery = [sprite_at(name, xy) for name, xy in zip(world.objects, objects, strict=True)]
     return [*reversed(scenery), module.sprite.Sprite(*agent, shape="circle", scale=0.07, c1=255)]
 
 
 def environment(module: ModuleType, world: Spriteworld, image_size: int = 0) -> Any:
-    """The original's environment on our scene, showing positions, or frames where `image_size` is given."""
+    """Return the original's environment on our scene, showing positions, or frames where `image_size` is given."""
     place = module.factor_distributions.Product(
         [module.factor_distributions.Continuous(axis, 0.0, 1.0) for axis in "xy"]
     )

@@ -15,18 +15,19 @@ from cumulant.commands.drawings import column, in_column, save
 from cumulant.goals.suites import CLASSES
 from cumulant.sweeps.run_folders import Row
 from cumulant.sweeps.statistics import End, Point, Standing, curve, lines_of
-from cumulant_paper.curves import STYLES, Style
+from cumulant_paper.curves import STYLES
 
 _WORDS_HIGH, _LABELS_HIGH = 2.6, 3.7  # inches
 _KINDS = CLASSES[::-1]  # the hardest first
 _TITLE, _NARROW = 9.5, 7  # points, of what stands above several panels and of what has little room
+_THIN = 1.2  # points, of a curve
 _DARK = 0.45  # below which a cell's colour needs white digits
 _FLAT = ("oracle", "random")  # what needs no steps bounds every panel
 
 
 @in_column
 def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Mapping[str, Standing]]) -> None:
-    """Success from words by class and over all goals, for each world; after the first of them, from labelled steps.
+    """Draw success from words by class and over all goals, for each world; after the first, from labelled steps.
 
     `standings` holds, for each world in words, what each line came to.
     """
@@ -42,7 +43,7 @@ def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Map
     shown = {*lines_of(labelled), *(line for found in standings.values() for line in found)}
     styles = [style for line, style in STYLES.items() if line in shown]
     figure.legend(
-        [Line2D([], [], **_look(style)) for style in styles],
+        [Line2D([], [], **style.look(linewidth=_THIN)) for style in styles],
         [style.label for style in styles],
         loc="outside lower center",
         ncols=3,
@@ -52,7 +53,7 @@ def draw_rivals(path: Path, labelled: Sequence[Row], standings: Mapping[str, Map
 
 
 def _draw_words(place: SubFigure, title: str, found: Mapping[str, Standing]) -> None:
-    """One world: by class, and over all goals."""
+    """Draw one world: by class, and over all goals."""
     left, right = place.subplots(1, 2, width_ratios=[1.7, 1], sharey=True)
     _draw_classes(left, found)
     _draw_goals(right, found)
@@ -60,31 +61,20 @@ def _draw_words(place: SubFigure, title: str, found: Mapping[str, Standing]) -> 
 
 
 def _draw_labelled(place: SubFigure, rows: Sequence[Row]) -> None:
-    """Against labelled steps."""
+    """Draw success against labelled steps."""
     _draw_curves(list(place.subplots(2, 4, sharex=True, sharey=True).ravel()), rows)
     place.suptitle("from labelled steps (the oracle and random play need none)", fontsize=_TITLE)
 
 
-def _look(style: Style) -> dict[str, Any]:
-    return {
-        "color": style.colour,
-        "linestyle": style.dashes,
-        "marker": style.marker,
-        "markerfacecolor": "none",
-        "markersize": 5,
-        "linewidth": 1.2,
-    }
-
-
 def _draw_curves(axes: Sequence[Axes], rows: Sequence[Row]) -> None:
-    """A panel for each class: success against labelled steps."""
+    """Draw success against labelled steps, a panel for each class."""
     for ax, kind in zip(axes, _KINDS, strict=False):
         for line in (line for line in STYLES if line in lines_of(rows)):
             found, style = curve(rows, line, kind), STYLES[line]
             if line in _FLAT:
                 ax.axhline(found.mean[0], color=style.colour, linestyle=style.dashes, linewidth=1)
                 continue
-            ax.plot(found.steps, found.mean, **(_look(style) | {"markersize": 3.5}))
+            ax.plot(found.steps, found.mean, **style.look(linewidth=_THIN, markersize=3.5))
             ax.fill_between(found.steps, found.low, found.high, color=style.colour, alpha=0.15, linewidth=0)
         ax.set(xscale="log", ylim=(-0.05, 1.07))
         ax.set_title(kind.replace("_", ", "))
@@ -97,11 +87,13 @@ def _draw_curves(axes: Sequence[Axes], rows: Sequence[Row]) -> None:
 
 
 def _draw_classes(ax: Axes, found: Mapping[str, Standing]) -> None:
-    """A place for each class, and beside each other in it the lines, with their intervals."""
+    """Draw each class at a place of its own, and in it the lines beside each other, with their intervals."""
     lines = [line for line in STYLES if line in found and line not in _FLAT]
     for i, line in enumerate(lines):
         places = np.arange(len(CLASSES)) + 0.8 * ((i + 0.5) / len(lines) - 0.5)
-        _points(ax, places, [found[line].classes[kind] for kind in _KINDS], _look(STYLES[line]) | {"linestyle": ""})
+        _points(
+            ax, places, [found[line].classes[kind] for kind in _KINDS], STYLES[line].look(linewidth=_THIN, linestyle="")
+        )
     for line in (line for line in _FLAT if line in found):
         for place, kind in enumerate(_KINDS):
             across, mean = (place - 0.48, place + 0.48), found[line].classes[kind].mean
@@ -115,10 +107,10 @@ def _draw_classes(ax: Axes, found: Mapping[str, Standing]) -> None:
 
 
 def _draw_goals(ax: Axes, found: Mapping[str, Standing]) -> None:
-    """Success on the (m + 1)^k goals against the number of features that a goal asks for."""
+    """Draw success on the (m + 1)^k goals against the number of features that a goal asks for."""
     for line in (line for line in STYLES if line in found):
         goals = found[line].goals
-        _points(ax, np.array(list(goals)), list(goals.values()), _look(STYLES[line]))
+        _points(ax, np.array(list(goals)), list(goals.values()), STYLES[line].look(linewidth=_THIN))
     ax.set_xlabel("features that a goal asks for")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.grid()
@@ -131,7 +123,7 @@ def _points(ax: Axes, places: np.ndarray, points: Sequence[Point], look: Mapping
 
 @in_column
 def draw_search(path: Path, few: Mapping[str, End], standings: Mapping[str, Standing], title: str) -> None:
-    """Every setting's success in each class as a heat map: from words, there over all goals too, and from steps."""
+    """Draw every setting's success as a heat map: from words by class and over all goals, from steps by class."""
     nothing = [float("nan")]  # over all goals only words are tried
     cells = {f"{line}, words": [*_means(found.classes), found.coverage] for line, found in standings.items()}
     cells |= {f"{line}, {end.steps:,} steps": _means(end.classes) + nothing for line, end in few.items()}

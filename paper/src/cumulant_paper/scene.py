@@ -74,7 +74,7 @@ def scene(library: Library) -> Scene:
 
 
 def _outline(world: Spriteworld, obs: Float[jax.Array, " k"], sprite: int) -> Float[np.ndarray, "corners 2"]:
-    """Corners of a sprite where it lies; the agent has none."""
+    """Return the corners of a sprite where it lies; the agent has none."""
     turns = np.linspace(0, 2 * np.pi, 64)
     circle = np.stack([np.cos(turns), np.sin(turns)], axis=1)
     corners = np.array(outline(world.objects[sprite - 1]) or circle) if sprite else np.zeros((0, 2))
@@ -82,7 +82,7 @@ def _outline(world: Spriteworld, obs: Float[jax.Array, " k"], sprite: int) -> Fl
 
 
 def _worth(library: Library, obs: Float[jax.Array, " k"], i: int, j: int) -> Float[np.ndarray, "n n"]:
-    """What the best action of a skill is worth, from wherever the agent may stand, all else as it is."""
+    """Return the worth of a skill's best action from wherever the agent may stand, all else as it is."""
     along = (jnp.arange(_FINE) + 0.5) / _FINE
     x, y = jnp.meshgrid(along, along[::-1])
     agents = jnp.stack([x, y], axis=-1).reshape(-1, 2)
@@ -92,7 +92,7 @@ def _worth(library: Library, obs: Float[jax.Array, " k"], i: int, j: int) -> Flo
 
 
 def _completed(blocks: Float[np.ndarray, "k m m"], phi: Float[np.ndarray, "k m"]) -> Float[np.ndarray, "km km"]:
-    """Ψ, with the Lemma's φ wherever a skill and a bin belong to different features."""
+    """Return Ψ, with the Lemma's φ wherever a skill and a bin belong to different features."""
     k, m = phi.shape
     own = np.eye(k, dtype=bool)[:, None, :, None]
     return np.where(own, blocks[:, :, None], phi).reshape(k * m, k * m)

@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, ImageColor
 
 from cumulant.storage import write_whole
-from cumulant_paper.scene import MOMENTS, PHRASE, Scene
+from cumulant_paper.scene import PHRASE, Scene
 
 _Number = float | int  # of pixels
 WIDTH = 690  # pixels, the column of the documentation
@@ -56,82 +56,57 @@ def draw_schematic(path: Path, scene: Scene) -> None:
 
 
 def _play(scene: Scene) -> str:
-    """The first card: what happens once."""
+    """Return the first card: what happens once."""
     (k, m), low = scene.phi.shape, scene.worth.min()
-    return _card("1 · Play once", "No reward, no goal.", _TALL) + "".join(
-        [
-            _panel(0, "A world", ["The agent walks, and", "drags what it stands on."], _picture(scene.start)),
-            _panel(
-                1,
-                "Features in bins: φ",
-                [f"{k} features of {m} bins each,", "and where they are now."],
-                _grid(scene.features, scene.phi, "learnt"),
-            ),
-            _panel(
-                2,
-                f"{k * m} skills, one per bin",
-                [f"“{_named(scene)}”: worth", "by where the agent stands."],
-                _map((scene.worth - low) / (scene.worth.max() - low)) + _drawn(scene.thing),
-            ),
-            _panel(
-                3,
-                "Predictions: Ψ",
-                ["Row: a skill. Column: how", "long it will be in a bin."],
-                _map(np.sqrt(scene.psi.clip(0))),
-            ),
-            *map(_arrow, range(3)),
-        ]
+    worth = _map((scene.worth - low) / (scene.worth.max() - low)) + _drawn(scene.thing)
+    features = [f"{k} features of {m} bins each,", "and where they are now."]
+    skills = [f"“{_named(scene)}”: worth", "by where the agent stands."]
+    return _card("1 · Play once", "No reward, no goal.", _TALL) + _row(
+        ("A world", ["The agent walks, and", "drags what it stands on."], _picture(scene.start)),
+        ("Features in bins: φ", features, _grid(scene.features, scene.phi, "learnt")),
+        (f"{k * m} skills, one per bin", skills, worth),
+        (
+            "Predictions: Ψ",
+            ["Row: a skill. Column: how", "long it will be in a bin."],
+            _map(np.sqrt(scene.psi.clip(0))),
+        ),
     )
 
 
 def _goal(scene: Scene) -> str:
-    """The second card: from words or rewards to what each skill is worth, and to an action."""
+    """Return the second card: from words or rewards to what each skill is worth, and to an action."""
     first, second = PHRASE.split(" and ")
-    goal = (
-        _chip(0, [f"“{first}", f"and {second}”"])
-        + _text(_SIDE / 2, 75, "or", "note", "middle")
-        + _chip(88, ["reward(state) → 0, 0, 1 …", "for some hundred steps"])
-    )
-    return _card("2 · Then any goal", "Only w is new: nothing is trained.", _TALL) + "".join(
-        [
-            _panel(0, "Words or rewards", ["Words say what w is;", "from rewards it is learnt."], goal),
-            _panel(
-                1,
-                "Weights: w",
-                ["Which bins the goal", "wants features to be in."],
-                _grid(scene.features, scene.w, "wanted"),
-            ),
-            _panel(
-                2,
-                "GPE: Q = Ψᵀw",
-                ["Framed: the best skill of", "what is not reached yet."],
-                _grid(scene.features, scene.values, "learnt", scene.skill),
-            ),
-            _panel(
-                3,
-                "GPI: the best action",
-                ["By what each is worth to", f"{_named(scene)}."],
-                _bars(scene),
-            ),
-            *map(_arrow, range(3)),
-        ]
+    words, rewards = [f"“{first}", f"and {second}”"], ["reward(state) → 0, 0, 1 …", "for some hundred steps"]
+    goal = _chip(0, words) + _text(_SIDE / 2, 75, "or", "note", "middle") + _chip(88, rewards)
+    values = _grid(scene.features, scene.values, "learnt", scene.skill)
+    weights = _grid(scene.features, scene.w, "wanted")
+    return _card("2 · Then any goal", "Only w is new: nothing is trained.", _TALL) + _row(
+        ("Words or rewards", ["Words say what w is;", "from rewards it is learnt."], goal),
+        ("Weights: w", ["Which bins the goal", "wants features to be in."], weights),
+        ("GPE: Q = Ψᵀw", ["Framed: the best skill of", "what is not reached yet."], values),
+        ("GPI: the best action", ["By what each is worth to", f"{_named(scene)}."], _bars(scene)),
     )
 
 
 def _act(scene: Scene) -> str:
-    """The third card: the episode."""
+    """Return the third card: the episode."""
     ending = "reached" if scene.success else "not reached"
     words = {step: f"after {step} steps" for step in scene.moments} | {
         0: "start",
         scene.steps: f"after {scene.steps} steps: {ending}",
     }
-    shown = [_panel(n, "", [words[step]], _picture(frame)) for n, (step, frame) in enumerate(scene.moments.items())]
+    shown = _row(*(("", [words[step]], _picture(frame)) for step, frame in scene.moments.items()))
     head = _card("3 · Act", "In every state anew. Where each object is to be, is shaded in its colour.", _LOW)
-    return f'{head}<g transform="translate(0 -22)">{"".join(shown)}{"".join(map(_arrow, range(MOMENTS - 1)))}</g>'
+    return f'{head}<g transform="translate(0 -22)">{shown}</g>'
+
+
+def _row(*panels: tuple[str, Sequence[str], str]) -> str:
+    """Return panels of a title, notes and what lies inside, and arrows from each to the next."""
+    return "".join([_panel(n, *panel) for n, panel in enumerate(panels)] + [*map(_arrow, range(len(panels) - 1))])
 
 
 def _named(scene: Scene) -> str:
-    """The skill that is pursued."""
+    """Return the name of the skill that is pursued."""
     feature, bin = scene.skill
     return f"{scene.features[feature]} to bin {bin + 1}"
 
@@ -150,7 +125,7 @@ def _card(head: str, aside: str, height: _Number) -> str:
 
 
 def _panel(column: int, title: str, notes: Sequence[str], inside: str) -> str:
-    """What lies inside has its origin at the panel's upper left corner."""
+    """Return a panel; what lies inside has its origin at the upper left corner."""
     lines = [_text(0, _SIDE + 20 + 15 * n, line, "note") for n, line in enumerate(notes)]
     above = _text(0, -10, title, "title")
     return f'<g transform="translate({_left(column)} {_TOP})">{above}{inside}{"".join(lines)}</g>'
@@ -165,7 +140,7 @@ def _tip(x: _Number, y: _Number, turn: int) -> str:
 
 
 def _arrow(column: int) -> str:
-    """From a panel to the next."""
+    """Return an arrow from a panel to the next."""
     start, y = _left(column) + _SIDE + 6, _TOP + _SIDE / 2
     return f'<path class="way" d="M{start:g} {y:g} h{_GAP - 15}"/>' + _tip(start + _GAP - 12, y, 0)
 
@@ -178,7 +153,7 @@ def _chip(y: _Number, lines: Sequence[str]) -> str:
 def _grid(
     names: Sequence[str], values: Float[np.ndarray, "k m"], kind: str, marked: tuple[int, int] | None = None
 ) -> str:
-    """A row for each feature and a cell for each bin, the fuller the greater its value."""
+    """Return a row for each feature and a cell for each bin, the fuller the greater its value."""
     (k, m), greatest = values.shape, max(float(values.max()), 1e-9)
     wide, high = (_SIDE - _LABELS) / m, _SIDE / k
     found = [_text(0, (i + 0.5) * high + 3.5, name, "label") for i, name in enumerate(names)]
@@ -195,7 +170,7 @@ def _grid(
 
 
 def _bars(scene: Scene) -> str:
-    """What each action is worth; bars begin at the worst, for differences are small. The one taken is framed."""
+    """Return a bar for each action's worth, from the worst on, since differences are small. The one taken is framed."""
     low, high = float(scene.of_actions.min()), float(scene.of_actions.max())
     step, left, right = _SIDE / len(scene.actions), 64, 112
     found = []
@@ -211,7 +186,7 @@ def _bars(scene: Scene) -> str:
 
 
 def _map(values: Float[np.ndarray, "rows columns"]) -> str:
-    """A heat map in the one colour, the fuller the greater, on whatever ground the page has."""
+    """Return a heat map in the one colour, the fuller the greater, on whatever ground the page has."""
     shares = np.clip(values / max(float(values.max()), 1e-9), 0, 1)
     colours = np.zeros((*values.shape, 4), np.uint8)
     colours[..., :3] = ImageColor.getrgb(_LEARNT)
@@ -221,7 +196,7 @@ def _map(values: Float[np.ndarray, "rows columns"]) -> str:
 
 
 def _drawn(corners: Float[np.ndarray, "corners 2"]) -> str:
-    """An outline, from where y points upwards."""
+    """Return an outline, from where y points upwards."""
     points = " ".join(f"{_SIDE * x:.1f},{_SIDE * (1 - y):.1f}" for x, y in corners)
     return f'<polygon class="mark" points="{points}"/>'
 

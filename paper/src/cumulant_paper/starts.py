@@ -29,7 +29,7 @@ class Start(NamedTuple):
 
 
 def bench_start(pairs: Mapping[str, tuple[Sequence[str], Sequence[str]]] = PAIRS) -> dict[str, float | str | None]:
-    """The first and the second of each pair of commands, from a cache folder that is empty before the first.
+    """Measure both of each pair of commands, from a cache folder that is empty before the first.
 
     `ratio` is the first pair's: the time of the second as a share of the first's.
     """

@@ -18,7 +18,7 @@ class Table(NamedTuple):
 
 
 def plain_ends(found: Mapping[str, End]) -> dict[str, object]:
-    """Where every line ends: its steps, and for each class the mean, the low and the high."""
+    """Return where every line ends: its steps, and for each class the mean, the low and the high."""
     return {
         line: {"steps": end.steps, **{k: list(point) for k, point in end.classes.items()}}
         for line, end in found.items()
@@ -26,7 +26,7 @@ def plain_ends(found: Mapping[str, End]) -> dict[str, object]:
 
 
 def ends_table(title: str, found: Mapping[str, End]) -> Table:
-    """A row for every line."""
+    """Return a row for every line."""
     rows = [
         [line, f"{end.steps:,}", *(_with_interval(point) for point in end.classes.values())]
         for line, end in found.items()
@@ -39,7 +39,7 @@ def _with_interval(point: Point) -> str:
 
 
 def plain_cost(free_play: int, found: Sequence[Payback]) -> dict[str, object]:
-    """What free play costs, and what it saves in every class."""
+    """Return what free play costs, and what it saves in every class."""
     return {
         "free_play": free_play,
         "tasks_to_break_even": _finite(break_even(free_play, found)),
@@ -48,12 +48,12 @@ def plain_cost(free_play: int, found: Sequence[Payback]) -> dict[str, object]:
 
 
 def _finite(value: str | float) -> str | float | None:
-    """JSON knows no infinity."""
+    """Return None for infinity, which JSON lacks."""
     return None if value == float("inf") else value
 
 
 def cost_table(name: str, free_play: int, found: Sequence[Payback]) -> Table:
-    """A row for every class."""
+    """Return a row for every class."""
     even = f"paid for after {_steps(break_even(free_play, found))} tasks"
     columns = ["class", "success", "its labelled steps", "DQN's steps to the same"]
     rows = [[p.kind, f"{p.level:.3f}", _steps(p.few_shot), _steps(p.scratch)] for p in found]
@@ -65,7 +65,7 @@ def _steps(value: float) -> str:
 
 
 def plain_standings(found: Mapping[str, Mapping[str, Standing]]) -> dict[str, object]:
-    """For each world and line, the mean, the low and the high in each class and by what goals ask for, and over all."""
+    """Return mean, low and high of each world and line: in each class, and by how much goals ask for."""
     return {
         world: {
             line: {
@@ -80,7 +80,7 @@ def plain_standings(found: Mapping[str, Mapping[str, Standing]]) -> dict[str, ob
 
 
 def standings_table(title: str, found: Mapping[str, Standing]) -> Table:
-    """A row for every line."""
+    """Return a row for every line."""
     rows = [
         [line, *(_with_interval(point) for point in standing.classes.values()), f"{standing.coverage:.3f}"]
         for line, standing in found.items()
@@ -89,12 +89,12 @@ def standings_table(title: str, found: Mapping[str, Standing]) -> Table:
 
 
 def plain_costs(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -> dict[str, object]:
-    """For each part that learns, its steps, updates and parameters, and the seconds that it took."""
+    """Return the steps, updates, parameters and seconds of each part that learns."""
     return {name: costs._asdict() | dict(seconds) for name, (costs, seconds) in found.items() if costs}
 
 
 def costs_table(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -> Table:
-    """A row for every part that learns."""
+    """Return a row for every part that learns."""
     rows = [
         [name, f"{costs.env_steps:,}", f"{costs.updates:,}", f"{costs.parameters:,}"]
         + [f"{seconds[stage]:.1f}" if stage in seconds else "" for stage in ("compile_s", "train_s", "evaluate_s")]
@@ -108,7 +108,7 @@ def costs_table(found: Mapping[str, tuple[Costs | None, Mapping[str, float]]]) -
 
 
 def objects_table(title: str, found: Mapping[str, LargerWorld]) -> Table:
-    """A row for every world and preset."""
+    """Return a row for every world and preset."""
     rows = [
         [world.preset, str(world.objects), str(world.seeds), f"{world.seconds:.1f}"]
         + [f"{world.classes[kind]:.3f}" if kind in world.classes else "-" for kind in CLASSES]
@@ -118,7 +118,7 @@ def objects_table(title: str, found: Mapping[str, LargerWorld]) -> Table:
 
 
 def checks_table(title: str, checks: Sequence[Check]) -> Table:
-    """A row for every world."""
+    """Return a row for every world."""
     columns = ["world", "independent", "goals", "Lemma's error", "any first action", "GPI, exact Ψ", "GPI, trick"]
     columns += ["in order", "solvable"]
     rows = [

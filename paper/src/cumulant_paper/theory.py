@@ -30,7 +30,7 @@ class Tabular(NamedTuple):
 
 
 def lattice(k: int, m: int) -> Tabular:
-    """Independently controllable: an action moves one feature up or down by one; the first action stays."""
+    """Return an independently controllable world: an action moves one feature by one; the first action stays."""
 
     def move(state: tuple[int, ...], action: int) -> tuple[int, ...]:
         moved = list(state)
@@ -43,7 +43,7 @@ def lattice(k: int, m: int) -> Tabular:
 
 
 def dragging(m: int) -> Tabular:
-    """Spriteworld's catch on a line: stay, walk, or drag. The object moves only together with the agent."""
+    """Return Spriteworld's catch on a line: stay, walk, or drag. The object moves only together with the agent."""
 
     def move(state: tuple[int, ...], action: int) -> tuple[int, ...]:
         agent, thing = state
@@ -56,7 +56,7 @@ def dragging(m: int) -> Tabular:
 
 
 def coupled(m: int) -> Tabular:
-    """The first feature's every step pushes the second one round: no way to move one alone. The second moves freely."""
+    """Return a world where the first feature's every step pushes the second round; the second moves freely."""
 
     def move(state: tuple[int, ...], action: int) -> tuple[int, ...]:
         first, second = state
@@ -78,12 +78,12 @@ def _tabulate(name: str, independent: bool, k: int, m: int, actions: int, move: 
 
 
 def cumulants(world: Tabular) -> Float[np.ndarray, "s k m"]:
-    """φ of every state."""
+    """Return φ of every state."""
     return np.eye(world.bins)[world.features]
 
 
 def optimal_policy(world: Tabular, i: int, j: int, gamma: float) -> Int[np.ndarray, " s"]:
-    """An optimal policy for cumulant φ_ij; among equally good actions the first, so that it rests where it can."""
+    """Return an optimal policy for φ_ij; of equally good actions it takes the first, so that it rests where it can."""
     reward = cumulants(world)[:, i, j]
     value = np.zeros(len(reward))
     for _ in range(int(np.log(1e-14) / np.log(gamma))):
@@ -92,7 +92,7 @@ def optimal_policy(world: Tabular, i: int, j: int, gamma: float) -> Int[np.ndarr
 
 
 def successor_matrix(world: Tabular, gamma: float) -> tuple[Float[np.ndarray, "s a k m k m"], Int[np.ndarray, "s k m"]]:
-    """Ψ(s, a) with axes state, action, policy (i, j), cumulant (l, h), and the policies' actions; exact."""
+    """Return the exact Ψ(s, a), with axes state, action, policy (i, j), cumulant (l, h), and the policies' actions."""
     states, actions = world.following.shape
     k, m = world.features.shape[1], world.bins
     phi = cumulants(world).reshape(states, k * m)
@@ -108,13 +108,13 @@ def successor_matrix(world: Tabular, gamma: float) -> tuple[Float[np.ndarray, "s
 
 
 def fill_off_diagonal(world: Tabular, psi: Float[np.ndarray, "s a k m k m"], gamma: float) -> np.ndarray:
-    """Ψ with what the Lemma says in place of every entry whose policy and cumulant belong to different features."""
+    """Return Ψ with the Lemma's entries wherever policy and cumulant belong to different features."""
     same = np.eye(world.features.shape[1], dtype=bool)[:, None, :, None]
     return np.where(same, psi, cumulants(world)[:, None, None, None] / (1 - gamma))
 
 
 def reaches(world: Tabular, psi: Float[np.ndarray, "s a k m k m"], goal: tuple[int, ...]) -> Bool[np.ndarray, " s"]:
-    """From which states plain GPI reaches a goal: a bin for each feature, or m for one that does not matter."""
+    """Return the states from which plain GPI reaches a goal: a bin for each feature, or m where it does not matter."""
     m = world.bins
     w = np.eye(m + 1)[list(goal), :m]  # w^g, rows of zeros where anything goes
     q = np.einsum("saijlh,lh->saij", psi, w).max(axis=(2, 3))
@@ -128,12 +128,12 @@ def reaches(world: Tabular, psi: Float[np.ndarray, "s a k m k m"], goal: tuple[i
 
 
 def inside(world: Tabular, goal: tuple[int, ...]) -> Bool[np.ndarray, " s"]:
-    """Which states meet a goal: a bin for each feature, or m for one that does not matter."""
+    """Return the states that meet a goal: a bin for each feature, or m for one that does not matter."""
     return np.all([(g == world.bins) | (world.features[:, i] == g) for i, g in enumerate(goal)], axis=0)
 
 
 def reachable(world: Tabular, goal: tuple[int, ...]) -> Bool[np.ndarray, " s"]:
-    """From which states any player at all can reach a goal."""
+    """Return the states from which any player at all can reach a goal."""
     found = inside(world, goal)
     for _ in range(len(found)):
         found = found | found[world.following].any(axis=1)
@@ -181,7 +181,7 @@ class _Table(eqx.Module):
 
 
 def reached_in_order(world: Tabular, psi: Float[np.ndarray, "s a k m k m"], gamma: float) -> Bool[np.ndarray, "g s"]:
-    """Every goal from every state by committed GPI, the very function that a library acts with, over the exact Ψ."""
+    """Return whether committed GPI, which a library acts with, reaches every goal from every state: [g, s]."""
     states, k, m = len(world.features), world.features.shape[1], world.bins
     shown = jnp.asarray((world.features + 0.5) / m, jnp.float32)
     played = _Played(jnp.asarray(world.following), shown, _PATHS * states)
@@ -201,7 +201,7 @@ def _reached(
     w: Float[Array, "g 1 k m"],
     heres: Bool[Array, "g s"],
 ) -> Bool[Array, "g s"]:
-    """One program for all worlds of the same shape."""
+    """Play in one program for all worlds of the same shape."""
 
     def episode(w: Float[Array, "1 k m"], here: Bool[Array, " s"], start: Int[Array, ""]) -> Bool[Array, ""]:
         policy = committed_gpi(network, true_features, w, moved)
@@ -226,7 +226,7 @@ class Check(NamedTuple):
 
 
 def check(world: Tabular, gamma: float = GAMMA) -> Check:
-    """The Lemma entry by entry, and GPI with w^g on all (m + 1)^k goals from every state."""
+    """Check the Lemma entry by entry, and GPI with w^g on all (m + 1)^k goals from every state."""
     psi, policies = successor_matrix(world, gamma)
     filled = fill_off_diagonal(world, psi, gamma)
     error = np.abs(psi - filled).max(axis=(4, 5)) * (1 - gamma)  # [s, a, k, m]

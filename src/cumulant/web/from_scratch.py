@@ -23,5 +23,5 @@ def from_scratch(world: World, task: Task) -> FromScratch | None:
 
 @cache
 def _recorded() -> dict[str, Any]:
-    """What `tools/dqn_steps.py` wrote."""
+    """Return what `paper/tools/dqn_steps.py` wrote."""
     return json.loads((resources.files("cumulant.web") / "dqn_steps.json").read_text())

@@ -10,7 +10,7 @@ from cumulant.goals.tasks import met, reached
 
 
 def clause_around(cell: Int[Array, " k"], bins: int, key: PRNGKeyArray, fewer: float = 2.0) -> Bool[Array, "k m"]:
-    """A random clause that allows the cell: some features matter, rather few; of these, half only in the cell's bin.
+    """Draw a clause that allows the cell: rather few features matter, and half of these only in the cell's bin.
 
     Every clause has a chance: all of the (m + 1)^k boxes, and unions of bins.
     """
@@ -23,12 +23,12 @@ def clause_around(cell: Int[Array, " k"], bins: int, key: PRNGKeyArray, fewer: f
 
 
 def in_goal(goal: Bool[Array, "k m"], x: Float[Array, " k"]) -> Bool[Array, ""]:
-    """Whether a state is where the clause wants it."""
+    """Return whether a state is where the clause wants it."""
     return reached(goal[None], x)
 
 
 def to_go(x: Float[Array, " k"], goal: Bool[Array, "k m"]) -> Float[Array, " k"]:
-    """The way from each feature to the nearest bin that is allowed, with its sign; 0 where it lies in one."""
+    """Return the signed way from each feature to the nearest bin that is allowed; 0 where it lies in one."""
     m = goal.shape[1]
     low, high = jnp.arange(m) / m, (jnp.arange(m) + 1) / m
     way = jnp.clip(x[:, None], low, high) - x[:, None]  # [k, m]
@@ -37,7 +37,7 @@ def to_go(x: Float[Array, " k"], goal: Bool[Array, "k m"]) -> Float[Array, " k"]
 
 
 def within(clause: Bool[Array, "k m"], states: Float[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "n k"]:
-    """The states, each feature that lies where the clause rules it out put anywhere that is allowed.
+    """Return the states, with each feature that the clause rules out put anywhere that is allowed.
 
     So states that meet a phrase are found even where none of those replayed does; it takes what is seen to be features.
     """

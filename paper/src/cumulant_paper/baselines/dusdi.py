@@ -6,39 +6,36 @@ successor features on our cumulants GPI acts, as over DIAYN's. Values are scaled
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.networks import Trunk
 from cumulant.goals.bins import phi
-from cumulant.goals.weights import weights
 from cumulant.transfer.gpi import plain_gpi
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 from cumulant_paper.baselines.playing import (
-    Guided,
+    Binned,
     Learning,
+    OverBins,
     Step,
     first_moment,
-    regressed_on_bins,
+    follow_and_teach,
     restless,
     rounds,
-    teach_anew,
 )
 
 
 @dataclass(frozen=True)
-class Dusdi(Guided):
+class Dusdi(Binned):
     """Settings."""
 
     skills: int = 5  # Choices for each feature.
-    bins: int = 3  # Bins of the cumulants whose successor features are learnt.
     temperature: float = 0.1  # Worth of an action's entropy, in units of reward.
     policies: int = 64  # Joint skills that GPI acts over.
     replay: int = 200_000  # Transitions remembered: discriminators must see what skills do now.
@@ -64,59 +61,49 @@ class Networks(eqx.Module):
         )(jax.random.split(key_discriminators, k))
 
     def told(self, f: Float[Array, " k"]) -> Float[Array, "k n"]:
-        """Log q_i(z_i|s_i) of every choice, of each factor from its feature alone."""
+        """Return log q_i(z_i|s_i) of every choice, of each factor from its feature alone."""
         odds = eqx.filter_vmap(lambda one, f: one(f[None]), in_axes=(eqx.if_array(0), 0))(self.discriminators, f)
         return jax.nn.log_softmax(odds)
 
 
 def shown(x: Float[Array, " k"], skill: Int[Array, " k"], config: Dusdi) -> Float[Array, " n"]:
-    """What a network sees: the state, and the skill's choice for each feature."""
+    """Return what a network sees: the state, and the skill's choice for each feature."""
     return jnp.concatenate([x, jax.nn.one_hot(skill, config.skills).ravel()])
 
 
-class OverSkills(eqx.Module):
+class OverSkills(OverBins):
     """A policy maker for `evaluate`: GPI over joint skills; the guide is weights of our cumulants."""
 
+    config: Dusdi = eqx.field(static=True)
     networks: Networks
     skills: Int[Array, "n k"]
-    config: Dusdi = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, "c k m"]) -> Policy:
-        """The paper's GPI, each skill a policy."""
+        """Return the paper's GPI, each skill a policy."""
         return restless(world, plain_gpi(self.psi, true_features, guide), self.config.epsilon)
 
     def psi(self, x: Float[Array, " k"]) -> Float[Array, "n 1 k m a"]:
-        """All skills' successor features, laid out as those of policies with one bin."""
+        """Return all skills' successor features, laid out as those of policies with one bin."""
         return jax.vmap(lambda skill: self.networks.psi(shown(x, skill, self.config)))(self.skills)[:, None]
-
-    def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, "c k m"]:
-        """A clause's weights, as for our own GPI."""
-        return weights(table, self.config.bins)
-
-    def from_labels(
-        self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
-    ) -> Float[Array, "1 k m"]:
-        """The paper's regression of the reward on φ."""
-        return regressed_on_bins(f, reward, taken, self.config.bins)
 
 
 def player(config: Dusdi, learning: Learning, key: PRNGKeyArray) -> OverSkills:
-    """What a run has learnt."""
+    """Return what a run has learnt."""
     skills = jax.random.randint(key, (config.policies, learning.guide.shape[1]), 0, config.skills)
-    return OverSkills(learning.networks, skills, config)
+    return OverSkills(config, learning.networks, skills)
 
 
 def start(world: World, config: Dusdi, key: PRNGKeyArray) -> Learning:
-    """The first moment of a run."""
+    """Return the first moment of a run."""
     key_networks, key_guide, key_learn = jax.random.split(key, 3)
     k = len(world.feature_names)
     networks = Networks(k, world.num_actions, config, key_networks)
     guide = jax.random.randint(key_guide, (config.num_envs, k), 0, config.skills)
-    return first_moment(world, config, networks, guide, key_learn, keeps_guides=True)
+    return first_moment(world, config, networks, jax.random.split(key_learn), guide, extra=guide[0])
 
 
 def train(world: World, config: Dusdi, learning: Learning, until: Int[Array, ""]) -> Learning:
-    """Rounds of a step in every copy of the world and an update, up to update `until`."""
+    """Play and learn up to update `until`."""
 
     def act(networks: Networks, x: Float[Array, " k"], skill: Int[Array, " k"], key: PRNGKeyArray) -> Int[Array, ""]:
         return jax.random.categorical(key, _logits(config, networks.q(shown(x, skill, config))))
@@ -124,18 +111,11 @@ def train(world: World, config: Dusdi, learning: Learning, until: Int[Array, ""]
     def skills(like: Int[Array, "n k"], key: PRNGKeyArray) -> Int[Array, "n k"]:
         return jax.random.randint(key, like.shape, 0, config.skills)
 
-    def guides(learning: Learning, key: PRNGKeyArray) -> Int[Array, "n k"]:
-        return skills(learning.guide, key)
-
-    def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        return teach_anew(config, learning, key, skills, partial(loss, config))
-
-    return rounds(world, config, learning, until, act, guides, learn)
+    return rounds(learning, until, *follow_and_teach(world, config, act, skills, loss))
 
 
 def loss(config: Dusdi, networks: Networks, target: Networks, step: Step, skill: Int[Array, " k"]) -> Float[Array, ""]:
-    """The three losses of one transition. Only discriminators ask which skill made it; any skill learns from it."""
-    assert step.guide is not None
+    """Return a step's three losses together. Only discriminators ask which skill made it; any skill learns."""
     gamma, told, factors = config.gamma, networks.told(step.next_x), jnp.arange(len(skill))
     here, there = shown(step.x, skill, config), shown(step.next_x, skill, config)
     behind = target.q(there)  # [k, a]
@@ -146,9 +126,9 @@ def loss(config: Dusdi, networks: Networks, target: Networks, step: Step, skill:
     psi_goal = (1 - gamma) * phi(step.x, config.bins) + gamma * target.psi(there) @ chances
     q_loss = optax.losses.huber_loss(networks.q(here)[:, step.action], q_goal).sum()
     psi_loss = optax.losses.huber_loss(networks.psi(here)[..., step.action], psi_goal).mean()
-    return q_loss + psi_loss - told[factors, step.guide].mean()
+    return q_loss + psi_loss - told[factors, step.extra].mean()
 
 
 def _logits(config: Dusdi, q: Float[Array, "k a"]) -> Float[Array, " a"]:
-    """The logits of the policy: the sum of the factors' soft values."""
+    """Return the policy's logits: the sum of the factors' soft values."""
     return q.sum(axis=0) / (config.temperature * (1 - config.gamma))

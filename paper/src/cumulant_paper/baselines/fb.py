@@ -26,9 +26,11 @@ from cumulant_paper.baselines.playing import (
     Step,
     descend,
     first_moment,
+    follow,
+    greedily,
+    greedy,
     on_sphere,
     replayed,
-    restless,
     rounds,
 )
 
@@ -60,15 +62,15 @@ class Networks(eqx.Module):
         self.backward = Trunk(Inputs(k), (), d, *size, key_backward)
 
     def f(self, x: Float[Array, " k"], z: Float[Array, " d"]) -> Float[Array, "d a"]:
-        """F(s, ·, z), scaled by 1 - γ."""
+        """Return F(s, ·, z): [d, a], scaled by 1 - γ."""
         return self.forward(jnp.concatenate([x, z]))
 
     def b(self, x: Float[Array, " k"]) -> Float[Array, " d"]:
-        """B(s)."""
+        """Return B(s)."""
         return self.backward(x)
 
     def values(self, x: Float[Array, " k"], z: Float[Array, " d"]) -> Float[Array, " a"]:
-        """What each action is worth to policy z."""
+        """Return what each action is worth to policy z."""
         return z @ self.f(x, z)
 
 
@@ -80,15 +82,11 @@ class Forward(eqx.Module):
     config: Fb = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, " d"]) -> Policy:
-        """The greedy policy; it remembers nothing."""
-
-        def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
-            return memory, self.networks.values(obs, guide).argmax()
-
-        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
+        """Return the greedy policy; it remembers nothing."""
+        return greedy(world, lambda obs: self.networks.values(obs, guide), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
-        """The z of states that meet the task, each clause as heavy as it is large."""
+        """Return the z of states that meet the task, each clause as heavy as it is large."""
         states = self.seen[:_SAMPLED]
         meeting = jax.vmap(lambda clause: within(clause, states, jax.random.key(0)))(table)  # [c, n, k]
         b = jax.vmap(jax.vmap(self.networks.b))(meeting).mean(axis=1)
@@ -97,22 +95,22 @@ class Forward(eqx.Module):
     def from_labels(
         self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
     ) -> Float[Array, " d"]:
-        """Z = Σ r B(s) of the steps that were taken, stretched to the length of those that were trained."""
+        """Return z = Σ r B(s) of the steps that were taken, stretched to the length of those that were trained."""
         return z_of((reward * taken) @ jax.vmap(self.networks.b)(f))
 
 
 def player(config: Fb, learning: Learning, key: PRNGKeyArray) -> Forward:
-    """What a run has learnt."""
+    """Return what a run has learnt."""
     return Forward(learning.networks, replayed(learning, key), config)
 
 
 def z_of(direction: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """The z in a direction, on the sphere of radius √d."""
+    """Return the z in a direction, on the sphere of radius √d."""
     return on_sphere(direction, direction.shape[-1] ** 0.5)
 
 
 def draw(config: Fb, networks: Networks, states: Float[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "n d"]:
-    """As many z as there are states: B of the state, the mean of B in a clause that it meets, or anything."""
+    """Draw as many z as there are states: B of the state, the mean of B in a clause that it meets, or anything."""
     key_which, key_sphere, key_clauses, key_one = jax.random.split(key, 4)
     n, b = len(states), jax.vmap(networks.b)(states)
     if config.from_clauses:
@@ -126,18 +124,15 @@ def draw(config: Fb, networks: Networks, states: Float[Array, "n k"], key: PRNGK
 
 
 def start(world: World, config: Fb, key: PRNGKeyArray) -> Learning:
-    """The first moment of a run."""
+    """Return the first moment of a run."""
     key_networks, key_guide, key_learn = jax.random.split(key, 3)
     networks = Networks(len(world.feature_names), world.num_actions, config, key_networks)
     guide = z_of(jax.random.normal(key_guide, (config.num_envs, config.dimensions)))
-    return first_moment(world, config, networks, guide, key_learn, keeps_guides=False)
+    return first_moment(world, config, networks, jax.random.split(key_learn), guide)
 
 
 def train(world: World, config: Fb, learning: Learning, until: Int[Array, ""]) -> Learning:
-    """Rounds of a step in every copy of the world and an update, up to update `until`."""
-
-    def act(networks: Networks, x: Float[Array, " k"], z: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return networks.values(x, z).argmax()
+    """Play and learn up to update `until`."""
 
     def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
         key_states, key_draw = jax.random.split(key)
@@ -151,11 +146,11 @@ def train(world: World, config: Fb, learning: Learning, until: Int[Array, ""]) -
         z = draw(config, learning.target, states, key_draw)
         return descend(config, learning, lambda networks: loss(config, networks, learning.target, batch, z))
 
-    return rounds(world, config, learning, until, act, guides, learn)
+    return rounds(learning, until, follow(world, config, greedily, guides), learn)
 
 
 def loss(config: Fb, networks: Networks, target: Networks, batch: Step, z: Float[Array, "n d"]) -> Float[Array, ""]:
-    """The measure's loss, of every transition at every state that one led to, and how far B is from orthonormal."""
+    """Return the measure's loss, of every step at every state that one led to, and B's distance from orthonormal."""
     f = jax.vmap(lambda x, z, action: networks.f(x, z)[:, action])(batch.x, z, batch.action)
     choice = jax.vmap(networks.values)(batch.next_x, z).argmax(axis=1)  # double: the network chooses
     following = jax.vmap(lambda x, z, action: target.f(x, z)[:, action])(batch.next_x, z, choice)

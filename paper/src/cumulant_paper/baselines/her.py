@@ -17,18 +17,18 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
-from cumulant.freeplay.replay import Replay, add, empty, sample
+from cumulant.freeplay.replay import add
 from cumulant.goals.bins import bin_index
 from cumulant.worlds.episodes import Policy
-from cumulant.worlds.protocol import Episodes, World, advance, begin
+from cumulant.worlds.protocol import World, advance
 from cumulant_paper.baselines.clauses import clause_around, in_goal, to_go
-from cumulant_paper.baselines.playing import Play, begun, descended, explored, restless
+from cumulant_paper.baselines.playing import Exploring, Learning, Step, explored, first_moment, greedy, rounds, teach
 
 _LATER = 4  # states that an episode came to later, kept with each transition: hindsight's k
 
 
 @dataclass(frozen=True)
-class Her(Play):
+class Her(Exploring):
     """Settings."""
 
     bins: int = 3  # Bins of a feature that goals are made of.
@@ -44,12 +44,9 @@ class Her(Play):
         return max(1, self.env_steps // self.num_envs - self.horizon)
 
 
-class Pursued(NamedTuple):
-    """A transition, the goal that it was made for, and states that its episode came to later."""
+class Hindsight(NamedTuple):
+    """The goal that a transition was made for, and states that its episode came to later."""
 
-    x: Float[Array, "*batch k"]
-    action: Int[Array, "*batch"]
-    next_x: Float[Array, "*batch k"]
     goal: Bool[Array, "*batch k m"]
     later: Float[Array, "*batch later k"]
 
@@ -57,26 +54,15 @@ class Pursued(NamedTuple):
 class Recent(NamedTuple):
     """The last steps of each copy of the world, a ring of them: what hindsight looks back on."""
 
-    x: Float[Array, "h n k"]
-    action: Int[Array, "h n"]
-    next_x: Float[Array, "h n k"]
-    goal: Bool[Array, "h n k m"]
+    step: Step  # [h, n, ...], with the goal
     time: Int[Array, "h n"]  # of the step in its episode
 
 
-class Learning(NamedTuple):
-    """All that one run carries from update to update."""
+class Aim(NamedTuple):
+    """What guides the copies of the world."""
 
-    networks: Trunk
-    target: Trunk
-    optimiser: optax.OptState
+    goal: Bool[Array, "n k m"]
     recent: Recent
-    steps: Int[Array, ""]  # taken by each copy of the world
-    replay: Replay
-    episodes: Episodes
-    goal: Bool[Array, "n k m"]  # of each copy of the world
-    key: PRNGKeyArray
-    update: Int[Array, ""]
 
 
 class Pursuit(eqx.Module):
@@ -86,34 +72,34 @@ class Pursuit(eqx.Module):
     config: Her = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Bool[Array, "c k m"]) -> Policy:
-        """The policy; it remembers nothing."""
+        """Return the policy; it remembers nothing."""
         possible = guide.any(axis=2).all(axis=1)[:, None]  # others only fill the table up
 
-        def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
-            q = jax.vmap(lambda clause: values(self.network, obs, clause))(guide)
-            return memory, jnp.where(possible, q, -jnp.inf).max(axis=0).argmax()
+        def q(obs: Float[Array, " k"]) -> Float[Array, " a"]:
+            each = jax.vmap(lambda clause: values(self.network, obs, clause))(guide)
+            return jnp.where(possible, each, -jnp.inf).max(axis=0)
 
-        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
+        return greedy(world, q, self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Bool[Array, "c k m"]:
-        """The table says it all."""
+        """Return the table: it says all."""
         return table
 
 
 def player(config: Her, learning: Learning, key: PRNGKeyArray) -> Pursuit:
-    """What a run has learnt."""
+    """Return what a run has learnt."""
     return Pursuit(learning.networks, config)
 
 
 def values(network: Trunk, x: Float[Array, " k"], goal: Bool[Array, "k m"]) -> Float[Array, " a"]:
-    """What each action is worth for a goal."""
+    """Return what each action is worth for a goal: [a]."""
     return network(shown(x, goal, network.inputs.others > goal.size))
 
 
 def shown(x: Float[Array, " k"], goal: Bool[Array, "k m"], gaps: bool) -> Float[Array, " n"]:
-    """What the network sees: the state, which bins are ruled out, and how far each feature is from where it may be.
+    """Return what the network sees: the state, the bins that are ruled out, and the way of each feature to the goal.
 
-    Where all bins are allowed, both say nothing.
+    Where all bins are allowed, the latter say nothing.
     """
     seen = jnp.concatenate([x, 1.0 - goal.ravel()])
     return jnp.concatenate([seen, to_go(x, goal)]) if gaps else seen
@@ -121,95 +107,80 @@ def shown(x: Float[Array, " k"], goal: Bool[Array, "k m"], gaps: bool) -> Float[
 
 @eqx.filter_jit
 def start(world: World, config: Her, key: PRNGKeyArray) -> Learning:
-    """The first moment of a run: as many steps of play as hindsight looks back on."""
+    """Return the first moment of a run, after as many steps of play as hindsight looks back on."""
     key_network, key_worlds, key_goal, key_fill, key_learn = jax.random.split(key, 5)
     k, n, m, h = len(world.feature_names), config.num_envs, config.bins, config.horizon
-    network = Trunk(
-        Inputs(k, k * m + k * config.gaps), (), world.num_actions, config.width, config.depth, True, key_network
+    inputs = Inputs(k, k * m + k * config.gaps)
+    network = Trunk(inputs, (), world.num_actions, config.width, config.depth, True, key_network)
+    x, zeros, goal = jnp.zeros((h, n, k)), jnp.zeros((h, n), jnp.int32), jnp.ones((h, n, k, m), bool)
+    aim = Aim(_goals(world, config, key_goal), Recent(Step(x, zeros, x, goal), zeros))
+    extra = Hindsight(goal[0, 0], jnp.zeros((_LATER, k)))
+    learning = first_moment(world, config, network, jnp.stack([key_worlds, key_learn]), aim, extra)
+    return jax.lax.fori_loop(
+        0, h, lambda row, run: play(world, config, row, run, jax.random.fold_in(key_fill, row)), learning
     )
-    x, action = jnp.zeros((h, n, k)), jnp.zeros((h, n), jnp.int32)
-    goal = jnp.ones((h, n, k, m), bool)
-    example = Pursued(x[0, 0], action[0, 0], x[0, 0], goal[0, 0], jnp.zeros((_LATER, k)))
-    learning = Learning(
-        networks=network,
-        target=network,
-        optimiser=begun(config, network),
-        recent=Recent(x, action, x, goal, action),
-        steps=jnp.zeros((), jnp.int32),
-        replay=empty(example, config.replay, k),
-        episodes=begin(world, key_worlds, n),
-        goal=_goals(world, config, key_goal),
-        key=key_learn,
-        update=jnp.zeros((), jnp.int32),
-    )
-    return jax.lax.fori_loop(0, h, lambda i, run: play(world, config, run, jax.random.fold_in(key_fill, i)), learning)
 
 
 def train(world: World, config: Her, learning: Learning, until: Int[Array, ""]) -> Learning:
-    """Rounds of a step in every copy of the world and an update, up to update `until`."""
+    """Play, look back and learn, up to update `until`."""
 
-    def step(_: object, learning: Learning) -> Learning:
-        key, key_look, key_play, key_learn = jax.random.split(learning.key, 4)
-        learning = play(world, config, remember(world, config, learning._replace(key=key), key_look), key_play)
-        return learn(config, learning, key_learn)
+    def look_back(learning: Learning, key: PRNGKeyArray) -> Learning:
+        return remember(world, config, learning.update % config.horizon, learning, key)
 
-    return jax.lax.fori_loop(learning.update, until, step, learning)
+    def step(learning: Learning, key: PRNGKeyArray) -> Learning:
+        return play(world, config, learning.update % config.horizon, learning, key)
+
+    def draw(batch: Step, key: PRNGKeyArray) -> Bool[Array, "n goals k m"]:
+        keys = jax.random.split(key, (config.batch, config.goals))
+        return jax.vmap(lambda step, keys: jax.vmap(partial(in_hindsight, config, step))(keys))(batch, keys)
+
+    def losses(network: Trunk, target: Trunk, step: Step, goals: Bool[Array, "goals k m"]) -> Float[Array, " goals"]:
+        return jax.vmap(partial(loss, config, network, target, step))(goals)
+
+    return rounds(learning, until, look_back, step, teach(config, draw, losses))
 
 
-def play(world: World, config: Her, learning: Learning, key: PRNGKeyArray) -> Learning:
-    """One step of every copy towards its goal. Who has reached it, or begins a new episode, gets another one."""
+def play(world: World, config: Her, row: Int[Array, ""], learning: Learning, key: PRNGKeyArray) -> Learning:
+    """Take one step in every copy towards its goal, and put it into a row of the recent steps.
+
+    A copy that has reached its goal, or begins a new episode, gets another goal.
+    """
     key_explore, key_reset, key_goal = jax.random.split(key, 3)
-    x = jax.vmap(world.observe)(learning.episodes.state)
-    greedy = jax.vmap(values, (None, 0, 0))(learning.networks, x, learning.goal).argmax(axis=1)
-    action = explored(world, config, greedy, key_explore)
+    aim, x = learning.guide, jax.vmap(world.observe)(learning.episodes.state)
+    best = jax.vmap(values, (None, 0, 0))(learning.networks, x, aim.goal).argmax(axis=1)
+    action = explored(world, config, best, key_explore)
     episodes, timestep = advance(world, learning.episodes, action, key_reset)
-    new = Recent(x, action, timestep.final_obs, learning.goal, learning.episodes.time)
-    row = learning.steps % config.horizon
-    recent = jax.tree.map(lambda ring, values: ring.at[row].set(values), learning.recent, new)
-    over = timestep.ended | jax.vmap(in_goal)(learning.goal, timestep.final_obs)
-    goal = jnp.where(over[:, None, None], _goals(world, config, key_goal), learning.goal)
-    return learning._replace(recent=recent, steps=learning.steps + 1, episodes=episodes, goal=goal)
+    new = Recent(Step(x, action, timestep.final_obs, aim.goal), learning.episodes.time)
+    recent = jax.tree.map(lambda ring, values: ring.at[row].set(values), aim.recent, new)
+    over = timestep.ended | jax.vmap(in_goal)(aim.goal, timestep.final_obs)
+    goal = jnp.where(over[:, None, None], _goals(world, config, key_goal), aim.goal)
+    return learning._replace(guide=Aim(goal, recent), episodes=episodes)
 
 
-def remember(world: World, config: Her, learning: Learning, key: PRNGKeyArray) -> Learning:
+def remember(world: World, config: Her, row: Int[Array, ""], learning: Learning, key: PRNGKeyArray) -> Learning:
     """Put the oldest of the recent steps into the replay, with states that their episodes came to later."""
-    recent, row = learning.recent, learning.steps % config.horizon
-    oldest = jax.tree.map(lambda ring: ring[row], recent)
-    left = jnp.minimum(config.horizon, world.max_steps - oldest.time)  # steps that the episode has, this one too
+    recent = learning.guide.recent
+    oldest, time = jax.tree.map(lambda ring: ring[row], recent)
+    left = jnp.minimum(config.horizon, world.max_steps - time)  # steps that the episode has, this one too
     turn = jax.random.uniform(key, (_LATER, len(left)))
     ahead = jnp.floor(turn * left).astype(jnp.int32)
     rows, copies = (row + ahead) % config.horizon, jnp.arange(len(left))
-    same = recent.time[rows, copies] == oldest.time + ahead  # an episode ends early where the world cannot go on
-    later = recent.next_x[jnp.where(same, rows, row), copies].swapaxes(0, 1)
-    new = Pursued(oldest.x, oldest.action, oldest.next_x, oldest.goal, later)
+    same = recent.time[rows, copies] == time + ahead  # an episode ends early where the world cannot go on
+    later = recent.step.next_x[jnp.where(same, rows, row), copies].swapaxes(0, 1)
+    new = oldest._replace(extra=Hindsight(oldest.extra, later))
     return learning._replace(replay=add(learning.replay, new, stratified=True))
 
 
-def learn(config: Her, learning: Learning, key: PRNGKeyArray) -> Learning:
-    """One update of the network, and of the target that follows it, in hindsight."""
-    key_batch, key_goals = jax.random.split(key)
-    batch = sample(learning.replay, key_batch, config.batch)
-    keys = jax.random.split(key_goals, (config.batch, config.goals))
-    goals = jax.vmap(lambda step, keys: jax.vmap(partial(in_hindsight, config, step))(keys))(batch, keys)
-
-    def mean_loss(network: Trunk) -> Float[Array, ""]:
-        each = jax.vmap(partial(loss, config, network, learning.target), (None, 0))
-        return jax.vmap(each)(batch, goals).mean()
-
-    network, target, optimiser = descended(config, mean_loss, learning.networks, learning.target, learning.optimiser)
-    return learning._replace(networks=network, target=target, optimiser=optimiser, update=learning.update + 1)
-
-
-def in_hindsight(config: Her, step: Pursued, key: PRNGKeyArray) -> Bool[Array, "k m"]:
-    """The goal to learn from: the one pursued, or one that a later state of the episode has reached."""
+def in_hindsight(config: Her, step: Step, key: PRNGKeyArray) -> Bool[Array, "k m"]:
+    """Return the goal to learn from: the one pursued, or one that a later state of the episode has reached."""
     key_which, key_state, key_clause = jax.random.split(key, 3)
-    state = step.later[jax.random.randint(key_state, (), 0, _LATER)]
+    state = step.extra.later[jax.random.randint(key_state, (), 0, _LATER)]
     told = clause_around(bin_index(state, config.bins), config.bins, key_clause, config.fewer)
-    return jnp.where(jax.random.uniform(key_which) < config.hindsight, told, step.goal)
+    return jnp.where(jax.random.uniform(key_which) < config.hindsight, told, step.extra.goal)
 
 
-def loss(config: Her, network: Trunk, target: Trunk, step: Pursued, goal: Bool[Array, "k m"]) -> Float[Array, ""]:
-    """Huber loss against γ^(steps to the goal): the network chooses, the target values. No value leaves [0, 1]."""
+def loss(config: Her, network: Trunk, target: Trunk, step: Step, goal: Bool[Array, "k m"]) -> Float[Array, ""]:
+    """Return the Huber loss against γ^(steps to the goal): the network chooses, the target values in [0, 1]."""
     success = in_goal(goal, step.next_x) | in_goal(goal, step.x)  # a start in the goal is a success, too
     choice = values(network, step.next_x, goal).argmax()
     following = jnp.clip(values(target, step.next_x, goal)[choice], 0, 1)
@@ -218,7 +189,7 @@ def loss(config: Her, network: Trunk, target: Trunk, step: Pursued, goal: Bool[A
 
 
 def _goals(world: World, config: Her, key: PRNGKeyArray) -> Bool[Array, "n k m"]:
-    """A random clause for every copy of the world."""
+    """Draw a random clause for every copy of the world."""
     key_cells, key_clauses = jax.random.split(key)
     cells = jax.random.randint(key_cells, (config.num_envs, len(world.feature_names)), 0, config.bins)
     keys = jax.random.split(key_clauses, config.num_envs)

@@ -6,7 +6,6 @@ pursued, as in its paper, by the skill that points from φ(s) to φ(g). Values a
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,11 +25,12 @@ from cumulant_paper.baselines.playing import (
     Step,
     directions,
     first_moment,
+    follow_and_teach,
+    greedily,
+    greedy,
     on_sphere,
     replayed,
-    restless,
     rounds,
-    teach_anew,
 )
 
 _PLACES = 64  # that a clause, or a reward, is made of
@@ -54,11 +54,11 @@ class Networks(eqx.Module):
     log_multiplier: Float[Array, ""]
 
     def values(self, x: Float[Array, " k"], z: Float[Array, " d"]) -> Float[Array, " a"]:
-        """What each action is worth to a skill."""
+        """Return what each action is worth to a skill."""
         return self.q(jnp.concatenate([x, z * len(z) ** 0.5]))  # so that its numbers are about as large as a feature
 
     def way(self, step: Step) -> Float[Array, " d"]:
-        """How far a step goes in φ."""
+        """Return how far a step goes in φ."""
         return self.phi(step.next_x) - self.phi(step.x)
 
 
@@ -77,17 +77,17 @@ class Towards(eqx.Module):
     config: Metra = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Places) -> Policy:
-        """The skill that points from wherever it is to the nearest place; it remembers nothing."""
+        """Return the skill that points from wherever it is to the nearest place; it remembers nothing."""
 
-        def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
+        def q(obs: Float[Array, " k"]) -> Float[Array, " a"]:
             way = guide.of - self.networks.phi(obs)
             nearest = jnp.where(guide.good, jnp.linalg.norm(way, axis=1), jnp.inf).argmin()
-            return memory, self.networks.values(obs, on_sphere(way[nearest])).argmax()
+            return self.networks.values(obs, on_sphere(way[nearest]))
 
-        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
+        return greedy(world, q, self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Places:
-        """Those of states within each clause."""
+        """Return those of states within each clause."""
         states = self.seen[:_PLACES]
         meeting = jax.vmap(lambda clause: within(clause, states, jax.random.key(0)))(table)  # [c, n, k]
         possible = table.any(axis=2).all(axis=1)
@@ -95,49 +95,38 @@ class Towards(eqx.Module):
         return Places(places, jnp.repeat(possible, _PLACES))
 
     def from_labels(self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]) -> Places:
-        """Those of the steps with the highest rewards, as far as these are above the mean."""
+        """Return those of the steps with the highest rewards, as far as these are above the mean."""
         mean = (reward * taken).sum() / jnp.maximum(taken.sum(), 1)
         best, where = jax.lax.top_k(jnp.where(taken, reward, -jnp.inf), min(_PLACES, len(reward)))
         return Places(jax.vmap(self.networks.phi)(f[where]), best > mean)
 
 
 def player(config: Metra, learning: Learning, key: PRNGKeyArray) -> Towards:
-    """What a run has learnt."""
+    """Return what a run has learnt."""
     return Towards(learning.networks, replayed(learning, key), config)
 
 
 def start(world: World, config: Metra, key: PRNGKeyArray) -> Learning:
-    """The first moment of a run."""
+    """Return the first moment of a run."""
     key_phi, key_q, key_guide, key_learn = jax.random.split(key, 4)
     k, d, size = len(world.feature_names), config.dimensions, (config.width, config.depth, True)
     phi = Trunk(Inputs(k), (), d, *size, key_phi)
     q = Trunk(Inputs(k, d), (), world.num_actions, *size, key_q)
     networks = Networks(phi, q, jnp.log(jnp.float32(config.first_multiplier)))
     guide = directions(jnp.zeros((config.num_envs, d)), key_guide)
-    return first_moment(world, config, networks, guide, key_learn, keeps_guides=True)
+    return first_moment(world, config, networks, jax.random.split(key_learn), guide, extra=guide[0])
 
 
 def train(world: World, config: Metra, learning: Learning, until: Int[Array, ""]) -> Learning:
-    """Rounds of a step in every copy of the world and an update, up to update `until`."""
-
-    def act(networks: Networks, x: Float[Array, " k"], z: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return networks.values(x, z).argmax()
-
-    def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
-        return directions(learning.guide, key)
-
-    def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        return teach_anew(config, learning, key, directions, partial(loss, config))
-
-    return rounds(world, config, learning, until, act, guides, learn)
+    """Play and learn up to update `until`."""
+    return rounds(learning, until, *follow_and_teach(world, config, greedily, directions, loss))
 
 
 def loss(config: Metra, networks: Networks, target: Networks, step: Step, z: Float[Array, " d"]) -> Float[Array, ""]:
-    """φ goes where the step's own skill points, within the constraint; any skill is learnt from any step."""
-    assert step.guide is not None
+    """Return the loss of φ, which goes where the step's own skill points, of the constraint, and of any skill."""
     way, multiplier = networks.way(step), jnp.exp(networks.log_multiplier)
     room = jnp.minimum(config.slack, 1 - way @ way)  # below 0 where the step is too long
-    of_phi = -(way @ step.guide) - jax.lax.stop_gradient(multiplier) * room
+    of_phi = -(way @ step.extra) - jax.lax.stop_gradient(multiplier) * room
     of_multiplier = multiplier * jax.lax.stop_gradient(room)
     following = target.values(step.next_x, z)[networks.values(step.next_x, z).argmax()]
     taught = jax.lax.stop_gradient((1 - config.gamma) * (way @ z) + config.gamma * following)

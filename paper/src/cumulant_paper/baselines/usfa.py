@@ -12,36 +12,36 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
-from cumulant.freeplay.replay import sample
 from cumulant.goals.bins import phi
 from cumulant.goals.weights import weights
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
 from cumulant_paper.baselines.clauses import clause_around
 from cumulant_paper.baselines.playing import (
-    Guided,
+    Binned,
     Learning,
+    OverBins,
     Play,
     Step,
-    descend,
     first_moment,
+    follow,
+    greedily,
+    greedy,
     on_sphere,
-    regressed_on_bins,
-    restless,
     rounds,
+    teach,
 )
 
 
 @dataclass(frozen=True)
-class Usfa(Guided):
+class Usfa(Binned):
     """Settings."""
 
     width: int = 256  # Units of a layer; there is a trunk for each feature's cumulants, as in our Ψ-network.
-    bins: int = 3  # Bins of the cumulants.
     clauses: float = 0.5  # Share of the w in training that are random clauses; the others lie anywhere on the sphere.
     drawn: int = 4  # W that a transition is learnt from with, in an update.
     policies: int = 0  # Whose values GPI takes the best of, beside the policy of w itself; 0: no GPI.
@@ -62,19 +62,19 @@ class Successor(eqx.Module):
         self.trunks = eqx.filter_vmap(trunk)(jax.random.split(key, trunks))
 
     def __call__(self, x: Float[Array, " k"], w: Float[Array, " c"]) -> Float[Array, "c a"]:
-        """ψ(s, ·, w)."""
+        """Return ψ(s, ·, w)."""
         seen = jnp.concatenate([x, w * len(w) ** 0.5])  # so that a weight is about as large as a feature
         psi = eqx.filter_vmap(lambda trunk: trunk(seen), in_axes=eqx.if_array(0))(self.trunks)
         return psi.reshape(len(w), -1)
 
     def values(self, x: Float[Array, " k"], w: Float[Array, " c"]) -> Float[Array, " a"]:
-        """What each action is worth to the policy of w, for w."""
+        """Return what each action is worth to the policy of w, for w."""
         return w @ self(x, w)
 
     def taught(
         self, config: Play, target: "Successor", step: Step, w: Float[Array, " c"], cumulants: Float[Array, " c"]
     ) -> Float[Array, " c"]:
-        """What ψ(s, a, w) is to be: φ(s) + γ ψ(s', π_w(s')), scaled. The network chooses, the target values."""
+        """Return what ψ(s, a, w) is to be: φ(s) + γ ψ(s', π_w(s')), scaled. The network chooses, the target values."""
         following = target(step.next_x, w)[:, self.values(step.next_x, w).argmax()]
         return jax.lax.stop_gradient((1 - config.gamma) * cumulants + config.gamma * jnp.clip(following, -1, 1))
 
@@ -82,47 +82,33 @@ class Successor(eqx.Module):
 def best_of(
     psi: Successor, others: Float[Array, "n c"], x: Float[Array, " k"], w: Float[Array, " c"]
 ) -> Float[Array, " a"]:
-    """What each action is worth to a task w under the best of policies, that of w itself among them: GPI."""
+    """Return what each action is worth to a task w under the best of policies, that of w itself among them: GPI."""
     policies = jnp.concatenate([on_sphere(w)[None], others])
     return jnp.einsum("pca,c->pa", jax.vmap(psi, (None, 0))(x, policies), w).max(axis=0)
 
 
-class Universal(eqx.Module):
+class Universal(OverBins):
     """A policy maker for `evaluate`: the guide is weights, one vector for each clause; the best clause counts."""
 
+    config: Usfa = eqx.field(static=True)
     psi: Successor
     others: Float[Array, "n c"]  # weights whose policies GPI asks, too
-    config: Usfa = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, "clauses k m"]) -> Policy:
-        """The policy; it remembers nothing."""
+        """Return the policy; it remembers nothing."""
         flat = guide.reshape(len(guide), -1)
-
-        def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
-            q = jax.vmap(partial(best_of, self.psi, self.others, obs))(flat)
-            return memory, q.max(axis=0).argmax()
-
-        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
-
-    def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, "c k m"]:
-        """A clause's weights, as for our own GPI."""
-        return weights(table, self.config.bins)
-
-    def from_labels(
-        self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
-    ) -> Float[Array, "1 k m"]:
-        """The paper's regression of the reward on φ."""
-        return regressed_on_bins(f, reward, taken, self.config.bins)
+        each = jax.vmap(best_of, (None, None, None, 0))
+        return greedy(world, lambda obs: each(self.psi, self.others, obs, flat).max(axis=0), self.config.epsilon)
 
 
 def player(config: Usfa, learning: Learning, key: PRNGKeyArray) -> Universal:
-    """What a run has learnt."""
+    """Return what a run has learnt."""
     k = learning.replay.rings.x.shape[-1]
-    return Universal(learning.networks, random_weights(config, k, config.policies, key), config)
+    return Universal(config, learning.networks, random_weights(config, k, config.policies, key))
 
 
 def random_weights(config: Usfa, k: int, number: int, key: PRNGKeyArray) -> Float[Array, "n c"]:
-    """So many w of unit length: of random clauses, or anything."""
+    """Draw so many w of unit length: of random clauses, or anything."""
     key_cell, key_clause, key_which, key_sphere = jax.random.split(key, 4)
     cells = jax.random.randint(key_cell, (number, k), 0, config.bins)
     keys = jax.random.split(key_clause, number)
@@ -133,39 +119,31 @@ def random_weights(config: Usfa, k: int, number: int, key: PRNGKeyArray) -> Floa
 
 
 def start(world: World, config: Usfa, key: PRNGKeyArray) -> Learning:
-    """The first moment of a run."""
+    """Return the first moment of a run."""
     key_network, key_guide, key_learn = jax.random.split(key, 3)
     k = len(world.feature_names)
     psi = Successor(k, k * config.bins, world.num_actions, config, key_network, trunks=k)
     guide = random_weights(config, k, config.num_envs, key_guide)
-    return first_moment(world, config, psi, guide, key_learn, keeps_guides=False)
+    return first_moment(world, config, psi, jax.random.split(key_learn), guide)
 
 
 def train(world: World, config: Usfa, learning: Learning, until: Int[Array, ""]) -> Learning:
-    """Rounds of a step in every copy of the world and an update, up to update `until`."""
+    """Play and learn up to update `until`."""
     k = len(world.feature_names)
-
-    def act(psi: Successor, x: Float[Array, " k"], w: Float[Array, " c"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return psi.values(x, w).argmax()
 
     def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n c"]:
         return random_weights(config, k, config.num_envs, key)
 
-    def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        key_batch, key_weights = jax.random.split(key)
-        batch = sample(learning.replay, key_batch, config.batch)
-        w = random_weights(config, k, config.batch * config.drawn, key_weights).reshape(config.batch, config.drawn, -1)
+    def draw(batch: Step, key: PRNGKeyArray) -> Float[Array, "n drawn c"]:
+        return random_weights(config, k, config.batch * config.drawn, key).reshape(config.batch, config.drawn, -1)
 
-        def mean_loss(psi: Successor) -> Float[Array, ""]:
-            each = jax.vmap(partial(loss, config, psi, learning.target), (None, 0))
-            return jax.vmap(each)(batch, w).mean()
+    def losses(psi: Successor, target: Successor, step: Step, w: Float[Array, "drawn c"]) -> Float[Array, " drawn"]:
+        return jax.vmap(partial(loss, config, psi, target, step))(w)
 
-        return descend(config, learning, mean_loss)
-
-    return rounds(world, config, learning, until, act, guides, learn)
+    return rounds(learning, until, follow(world, config, greedily, guides), teach(config, draw, losses))
 
 
 def loss(config: Usfa, psi: Successor, target: Successor, step: Step, w: Float[Array, " c"]) -> Float[Array, ""]:
-    """Huber error of the policy of w."""
+    """Return the Huber error of the policy of w."""
     taught = psi.taught(config, target, step, w, phi(step.x, config.bins).ravel())
     return optax.losses.huber_loss(psi(step.x, w)[:, step.action], taught).mean()

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.networks import Trunk
+from cumulant.goals.tasks import reached
 from cumulant.transfer.linear_systems import solve
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.protocol import World
@@ -25,12 +26,12 @@ from cumulant_paper.baselines.playing import (
     Step,
     directions,
     first_moment,
-    labelled,
+    follow_and_teach,
+    greedily,
+    greedy,
     on_sphere,
     replayed,
-    restless,
     rounds,
-    teach_anew,
 )
 from cumulant_paper.baselines.usfa import Successor, best_of
 
@@ -52,8 +53,12 @@ class Networks(eqx.Module):
     features: Trunk  # [k] → [d], before it has unit length
     psi: Successor
 
+    def values(self, x: Float[Array, " k"], w: Float[Array, " d"]) -> Float[Array, " a"]:
+        """Return what each action is worth to the policy of w, for w."""
+        return self.psi.values(x, w)
+
     def phi(self, x: Float[Array, " k"]) -> Float[Array, " d"]:
-        """φ(s), of unit length."""
+        """Return φ(s), of unit length."""
         return on_sphere(self.features(x))
 
 
@@ -66,26 +71,24 @@ class Regressed(eqx.Module):
     config: Visr = eqx.field(static=True)
 
     def __call__(self, world: World, guide: Float[Array, " d"]) -> Policy:
-        """GPI; it remembers nothing."""
-
-        def act(memory: tuple, obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[tuple, Int[Array, ""]]:
-            return memory, best_of(self.networks.psi, self.others, obs, guide).argmax()
-
-        return restless(world, Policy(lambda obs: (), act), self.config.epsilon)
+        """Return GPI over the policies; it remembers nothing."""
+        psi, others = self.networks.psi, self.others
+        return greedy(world, lambda obs: best_of(psi, others, obs, guide), self.config.epsilon)
 
     def from_words(self, table: Bool[Array, "c k m"]) -> Float[Array, " d"]:
-        """The w of the reward that replayed states would have."""
-        return self.from_labels(self.seen, *labelled(table, self.seen))
+        """Return the w of the reward that replayed states would have."""
+        reward = jax.vmap(partial(reached, table))(self.seen).astype(jnp.float32)
+        return self.from_labels(self.seen, reward, jnp.ones(len(reward), bool))
 
     def from_labels(
         self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]
     ) -> Float[Array, " d"]:
-        """Least squares of the reward on φ, of the steps that were taken."""
+        """Return the least squares of the reward on φ, of the steps that were taken."""
         return regressed(jax.vmap(self.networks.phi)(f), reward, taken)
 
 
 def regressed(phi: Float[Array, "n d"], reward: Float[Array, " n"], taken: Bool[Array, " n"]) -> Float[Array, " d"]:
-    """The weights that explain a reward best, but for a constant, which no policy can change."""
+    """Return the weights that explain a reward best, but for a constant, which no policy can change."""
     n = jnp.maximum(taken.sum(), 1)
     phi, reward = (
         jnp.where(jnp.expand_dims(taken, range(1, each.ndim)), each - (each.T @ taken / n).T, 0)
@@ -95,41 +98,30 @@ def regressed(phi: Float[Array, "n d"], reward: Float[Array, " n"], taken: Bool[
 
 
 def player(config: Visr, learning: Learning, key: PRNGKeyArray) -> Regressed:
-    """What a run has learnt."""
+    """Return what a run has learnt."""
     key_others, key_seen = jax.random.split(key)
     others = on_sphere(jax.random.normal(key_others, (config.policies, config.dimensions)))
     return Regressed(learning.networks, others, replayed(learning, key_seen), config)
 
 
 def start(world: World, config: Visr, key: PRNGKeyArray) -> Learning:
-    """The first moment of a run."""
+    """Return the first moment of a run."""
     key_features, key_psi, key_guide, key_learn = jax.random.split(key, 4)
     k, d = len(world.feature_names), config.dimensions
     features = Trunk(Inputs(k), (), d, config.width, config.depth, True, key_features)
     networks = Networks(features, Successor(k, d, world.num_actions, config, key_psi))
     guide = directions(jnp.zeros((config.num_envs, d)), key_guide)
-    return first_moment(world, config, networks, guide, key_learn, keeps_guides=True)
+    return first_moment(world, config, networks, jax.random.split(key_learn), guide, extra=guide[0])
 
 
 def train(world: World, config: Visr, learning: Learning, until: Int[Array, ""]) -> Learning:
-    """Rounds of a step in every copy of the world and an update, up to update `until`."""
-
-    def act(networks: Networks, x: Float[Array, " k"], w: Float[Array, " d"], key: PRNGKeyArray) -> Int[Array, ""]:
-        return networks.psi.values(x, w).argmax()
-
-    def guides(learning: Learning, key: PRNGKeyArray) -> Float[Array, "n d"]:
-        return directions(learning.guide, key)
-
-    def learn(learning: Learning, key: PRNGKeyArray) -> Learning:
-        return teach_anew(config, learning, key, directions, partial(loss, config))
-
-    return rounds(world, config, learning, until, act, guides, learn)
+    """Play and learn up to update `until`."""
+    return rounds(learning, until, *follow_and_teach(world, config, greedily, directions, loss))
 
 
 def loss(config: Visr, networks: Networks, target: Networks, step: Step, w: Float[Array, " d"]) -> Float[Array, ""]:
-    """φ is to point where the step's own w does; ψ learns any w from any step, over φ as it is."""
-    assert step.guide is not None
+    """Return the loss of φ, which is to point where the step's own w does, and of ψ for any w over φ as it is."""
     cumulants = jax.lax.stop_gradient(networks.phi(step.x))
     psi = networks.psi(step.x, w)[:, step.action]
     taught = networks.psi.taught(config, target.psi, step, w, cumulants)
-    return optax.losses.huber_loss(psi, taught).mean() - networks.phi(step.next_x) @ step.guide
+    return optax.losses.huber_loss(psi, taught).mean() - networks.phi(step.next_x) @ step.extra

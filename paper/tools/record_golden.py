@@ -1,6 +1,6 @@
 """Record trajectories of the original Spriteworld for tests/golden/.
 
-    pip install -e '.[peers]' && python tools/record_golden.py
+    pip install -e './paper[peers]' && python paper/tools/record_golden.py
 
 Both worlds agree on plain moves and on carries at full step, away from walls. So actions are drawn among those that
 keep every sprite off the walls, with no carry where the agent stands within a hundredth of an outline's size of that
@@ -16,7 +16,7 @@ from cumulant.worlds.shapes import signed_distance
 from cumulant.worlds.spriteworld import Spriteworld
 from cumulant_paper import peers
 
-FOLDER = Path(__file__).parent.parent / "tests" / "golden"
+FOLDER = Path(__file__).parents[2] / "tests" / "golden"
 SCENES = (("square", "circle"), ("square", "circle", "triangle", "star", "pentagon", "hexagon"))
 EPISODES, STEPS = 24, 50
 HEADINGS = {0: 0, 1: 2, 2: 1, 3: 3}  # ours (up, down, left, right) → the original's (up, left, down, right)

@@ -1,6 +1,6 @@
 """FetchPush by its own standard: its random goals, and its own success, the puck within 5 cm. Needs `robotics`.
 
-python tools/fetch_own_goals.py LIBRARY [--episodes 100] [--seed 0]
+python paper/tools/fetch_own_goals.py LIBRARY [--episodes 100] [--seed 0]
 """
 
 import argparse

@@ -14,65 +14,58 @@ from cumulant.transfer.library import Library
 from cumulant_paper import theory
 from cumulant_paper.curves import BINS_STYLES, PIXEL_STYLES, STYLES
 from cumulant_paper.drawings import draw_theorem
-from cumulant_paper.scene import Scene, scene
+from cumulant_paper.scene import scene
 from cumulant_paper.schematic import draw_schematic
 from legibility import COLUMN, SMALLEST, assert_legible
 
-ROOT = Path(__file__).parent.parent
-PICTURES = ROOT / "docs" / "images"
+PAPER = Path(__file__).parents[1]
+PICTURES = PAPER.parent / "docs" / "images"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def shown() -> Scene:
+def shown():
     """What the drawing of the idea shows."""
     return scene(Library.load())
 
 
-def words_of(drawing: Path) -> list[str]:
+def words_of(drawing):
     """All that is written in a drawing, but for numbers."""
     return [re.sub(r"[0-9.]+", "#", text.text or "") for text in ET.parse(drawing).iter(f"{SVG}text")]
 
 
 @pytest.mark.parametrize("k", [2, 6, 12])
-def test_the_audit_is_legible_whatever_the_number_of_features(k, tmp_path):
+def test_audit_is_legible_with_any_features(k, tmp_path):
     m, rng = 3, np.random.default_rng(0)
     psi, moved = rng.random((k, m, k, m)), rng.random((k, k))
     names = [f"square_{i}" for i in range(k)]
     assert_legible(lambda: draw_audit(tmp_path / "audit.png", Audit(psi, psi, psi, moved), names))
 
 
-def test_the_theorem_is_legible(tmp_path):
+def test_theorem_is_legible(tmp_path):
     checks = [theory.Check(w.name, w.independent, 1, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0) for w in theory.WORLDS]
     assert_legible(lambda: draw_theorem(tmp_path / "theorem.png", checks, theory.EXAMPLES, theory.GAMMA))
 
 
-def test_pictures_are_no_wider_than_the_column_at_twice_its_sharpness():
-    widths = {}
-    for path in PICTURES.glob("*.png"):
-        with Image.open(path) as picture:
-            widths[path.name] = picture.width
+def test_pictures_fit_the_column_and_the_recordings():
+    """No wider than the column at twice its sharpness, and byte for byte what is recorded."""
+    drawn = {path.name: path for path in PICTURES.iterdir()}
+    widths = {name: Image.open(path).width for name, path in drawn.items() if path.suffix == ".png"}
     assert {name for name, width in widths.items() if width > 2 * COLUMN} == set()
     assert widths["fig4.png"] == widths["audit.png"] == widths["theorem.png"] == 2 * COLUMN
+    recorded = {path.name: path for path in (PAPER / "results").glob("*.png") if path.name in drawn}
+    assert {"fig4.png", "fig5.png", "objects.png", "pixels.png", "sample-complexity.png"} <= recorded.keys()
+    assert [name for name, path in recorded.items() if path.read_bytes() != drawn[name].read_bytes()] == []
 
 
-def test_the_documentation_shows_what_is_recorded():
-    recorded = {path.name for path in (ROOT / "paper" / "results").glob("*.png")} & {
-        path.name for path in PICTURES.iterdir()
-    }
-    assert {"fig4.png", "fig5.png", "objects.png", "pixels.png", "sample-complexity.png"} <= recorded
-    for name in recorded:
-        assert (ROOT / "paper" / "results" / name).read_bytes() == (PICTURES / name).read_bytes(), name
-
-
-def test_a_colour_of_figure_4_means_the_same_method_everywhere():
+def test_colours_of_figure_4_mean_one_method():
     method = {style.colour: line for line, style in STYLES.items() if "entangled" not in line and "diayn" not in line}
     for styles in (BINS_STYLES, PIXEL_STYLES):
         for line, style in styles.items():
             assert method.get(style.colour, line) == line, line
 
 
-def test_the_drawing_tells_what_happens(shown):
+def test_scene_tells_what_happens(shown):
     assert shown.success
     assert max(shown.moments) == shown.steps
     there = (shown.w * shown.phi).sum(axis=1) > 0.5
@@ -86,14 +79,16 @@ def test_the_drawing_tells_what_happens(shown):
         assert (others == np.delete(shown.phi, i, axis=0)).all()  # the Lemma
 
 
-def test_the_drawing_is_the_documentation_s_and_legible(shown, tmp_path):
+def test_schematic_is_legible_and_the_documentation_s(shown, tmp_path):
     draw_schematic(tmp_path / "idea.svg", shown)
     assert words_of(tmp_path / "idea.svg") == words_of(PICTURES / "idea.svg")
     drawing = ET.parse(tmp_path / "idea.svg").getroot()
     assert drawing.get("width") == str(COLUMN)
     style = drawing.findtext(f"{SVG}style")
-    sizes = {kind: float(size) for kind, size in re.findall(r"[.](\w+) { font-size: ([0-9.]+)px", style)}
-    for listed, size in re.findall(r"((?:[.]\w+, )+[.]\w+) { font-size: ([0-9.]+)px", style):
-        sizes |= {kind.strip(" ."): float(size) for kind in listed.split(",")}
+    sizes = {
+        kind.strip(" ."): float(size)
+        for kinds, size in re.findall(r"([.\w, ]+) { font-size: ([0-9.]+)px", style)
+        for kind in kinds.split(",")
+    }
     for text in drawing.iter(f"{SVG}text"):
         assert sizes[text.get("class")] * 3 / 4 >= SMALLEST, text.text

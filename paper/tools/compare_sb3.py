@@ -78,7 +78,7 @@ def our_dqn(phrase: str, steps: int, seed: int) -> dict[str, Any]:
     run = InStep(train, list(tables_of([task])), [dqn.start(world, config, jax.random.key(seed))])
 
     def look() -> float:
-        network = jax.tree.map(lambda leaf: leaf[0], run.runs.network)
+        network = jax.tree.map(lambda leaf: leaf[0], run.runs.networks)
         maker = dqn.EpsilonGreedy(network, config.epsilon)
         return evaluate(world, maker, {"task": [task]}, jax.random.key(seed), EPISODES)["task"].success
 
@@ -130,7 +130,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--steps", type=int, default=300_000, help="give up after so many")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--out", type=Path, default=Path("results/sb3.json"))
+    options.add_argument("--out", type=Path, default=Path("paper/results/sb3.json"))
     given = options.parse_args()
     methods = {"Stable-Baselines3 DQN": sb3, "our DQN": our_dqn, "our GPI, few-shot": gpi}
     report: dict[str, Any] = {"goal": GOAL, "seed": given.seed, "tasks": {}}

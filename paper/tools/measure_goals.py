@@ -1,6 +1,6 @@
 """Success by kind of goal in the worlds that ship, pooled over libraries.
 
-python tools/measure_goals.py WORLD LIBRARY... [--episodes 64] [--seed 0]
+python paper/tools/measure_goals.py WORLD LIBRARY... [--episodes 64] [--seed 0]
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Write what the page tells of DQN, src/cumulant/web/dqn_steps.json, from what is recorded in results/.
+"""Write what the page tells of DQN, src/cumulant/web/dqn_steps.json, from what is recorded in paper/results/.
 
-After `cumulant reproduce sample-complexity --out results`.
+After `cumulant reproduce sample-complexity --out paper/results`.
 """
 
 import json
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from cumulant.sweeps.statistics import MARGIN
 
-ROOT = Path(__file__).parents[1]
-RECORDED, RUN = ROOT / "results" / "sample-complexity.json", ROOT / "results" / "runs" / "dqn"
-WRITTEN = ROOT / "src" / "cumulant" / "web" / "dqn_steps.json"
+PAPER = Path(__file__).parents[1]
+RECORDED, RUN = PAPER / "results" / "sample-complexity.json", PAPER / "results" / "runs" / "dqn"
+WRITTEN = PAPER.parent / "src" / "cumulant" / "web" / "dqn_steps.json"
 
 
 def dqn_steps() -> dict:
-    """By class, the steps until DQN's success comes within the margin of that of the library; null if it never does."""
+    """Return the steps until DQN's success comes within the margin of the library's, by class; null for never."""
     results = json.loads(RECORDED.read_text())
     classes, (device,) = results["ours"]["classes"], results["devices"]
     world = json.loads((RUN / "config.json").read_text())["settings"]["world"]

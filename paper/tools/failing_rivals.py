@@ -1,6 +1,6 @@
 """How a rival fails: it learns at a laptop's size, plays, and its failing episodes are sorted by what happened.
 
-python tools/failing_rivals.py her [--env-steps 2560000] [--width 256] [--batch 256] [--episodes 64] [--seed 1000]
+python paper/tools/failing_rivals.py her [--env-steps 2560000] [--width 256] [--batch 256] [--episodes 64] [--seed 1000]
 """
 
 import argparse
@@ -17,6 +17,7 @@ from cumulant.goals.tasks import tables_of
 from cumulant.sweeps.parts import TUNING_SEED
 from cumulant.sweeps.trials import Trials, guides_from_words
 from cumulant.worlds.episodes import attempts
+from cumulant_paper.baselines.playing import Exploring
 from cumulant_paper.rivals import RIVALS, Rival
 
 KINDS = ("object_easy", "object_hard", "conjunction")
@@ -35,6 +36,7 @@ def main() -> None:
     part = RIVALS[asked.rival]
     assert isinstance(part, Rival)
     world, method = part.world, part.method
+    assert isinstance(part.config, Exploring)
     config = replace(part.config, env_steps=asked.env_steps, width=asked.width, batch=asked.batch)
     begun = time.perf_counter()
     learnt = eqx.filter_jit(method.train)(
