@@ -17,7 +17,7 @@ from cumulant.experiments.parts import TUNING_SEED
 from cumulant.experiments.rivals import RIVALS, Rival
 from cumulant.experiments.trials import Trials, guides_from_words
 from cumulant.goals.tasks import tables_of
-from cumulant.worlds.episodes import attempts
+from cumulant.worlds.episodes import rollouts
 
 KINDS = ("object_easy", "object_hard", "conjunction")
 LAST, FEW = 20, 4  # steps at the end, and different states among them, where somebody goes to and fro
@@ -49,7 +49,7 @@ def main() -> None:
     for kind in KINDS:
         tables = tables_of([task for task, its in zip(tasks, kinds, strict=True) if its == kind])
         keys = jax.random.split(jax.random.key(TUNING_SEED), (len(tables), asked.episodes))
-        played = attempts(world, player, tables, guides_from_words(player)(tables), keys)
+        played = rollouts(world, player, tables, guides_from_words(player)(tables), keys)
         features = np.asarray(jax.vmap(jax.vmap(jax.vmap(world.features)))(played.states))  # [tasks, episodes, t, k]
         rows.append([kind, *sorted_out(features, np.asarray(tables)[:, 0], np.asarray(played.success))])
     columns = [

@@ -27,7 +27,7 @@ from cumulant.experiments.trials import rows_of
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.networks import Trunk
 from cumulant.goals.tasks import tables_of
-from cumulant.worlds.episodes import attempt
+from cumulant.worlds.episodes import goal_of, play
 from cumulant.worlds.protocol import World
 
 _SEARCH_STEPS = 200_000  # of a task, at most, in a search
@@ -95,7 +95,7 @@ def _played(
     """Success of every run's own policy on its own task."""
 
     def success(player: EpsilonGreedy, table: Bool[Array, "c k b"], key: PRNGKeyArray) -> Bool[Array, ""]:
-        return attempt(world, player, table, None, key).success
+        return play(world, player(world, None), goal_of(world, table), key).success
 
     return eqx.filter_vmap(lambda player, table, keys: jax.vmap(partial(success, player, table))(keys))(
         players, tables, keys
