@@ -33,7 +33,7 @@ def test_a_goal_on_any_grid_is_the_goal_on_its_own_to_the_bit(bins, data):
     masks = st.integers(1, 2**bins - 1)
     clauses = data.draw(st.lists(st.tuples(masks, masks), min_size=1, max_size=5))
     task = Task(names, tuple(clauses), bins)
-    any_grid = jax.tree.map(lambda leaf: leaf[0], goal_table([task], MAX_CLAUSES))
+    any_grid = jax.tree.map(lambda leaf: leaf[0, ...], goal_table([task], MAX_CLAUSES))
     edges = st.integers(0, bins).map(lambda i: i / bins)  # where rounding could matter
     near = st.tuples(edges, st.sampled_from([-2, -1, 0, 1, 2])).map(lambda x: x[0] * (1 + x[1] * 2**-23))
     places = st.tuples(*[st.floats(0, 1, width=32) | near] * 2)
@@ -53,7 +53,7 @@ def test_weights_on_any_grid_are_those_on_its_own(bins, player):
         names, tuple(tuple(int(x) for x in rng.integers(1, 2 ** min(bins, 62), len(names))) for _ in range(3)), bins
     )
     grounding = Grounding(jnp.arange(6)[::-1], jnp.linspace(0, 1, 4) ** 2 * jnp.ones((6, 1)), 8)
-    any_grid = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), goal_table([task], 8))
+    any_grid = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, ...]), goal_table([task], 8))
     for mean in (weights, grounding.weights):
         ours = mean(any_grid, 3)
         np.testing.assert_allclose(ours[: len(task.clauses)], mean(jnp.asarray(task.table()), 3), atol=1e-6)

@@ -173,7 +173,7 @@ class Plan:
     def table(self) -> "PlanTable":
         """Return what compiled programs need of it, of no more stages than it has."""
         own = tables_of([self], as_plans=True)
-        return jax.tree.map(lambda leaf: leaf[0, : len(self.stages)] if leaf.ndim > 1 else leaf[0], own)
+        return jax.tree.map(lambda leaf: leaf[0, : len(self.stages)] if leaf.ndim > 1 else leaf[0, ...], own)
 
     def __repr__(self) -> str:
         return f"Plan({shortened(str(self))!r})"
@@ -196,15 +196,15 @@ class PlanTable(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a plan has come."""
+    """How far a plan has come. Several have leading axes."""
 
-    stage: Int[Array, ""]  # the current one, from 0; the number of stages when all are reached
-    inside: Bool[Array, ""]  # whether the current stage's `avoid` holds
-    entered: Bool[Array, ""]  # whether what is to be avoided was entered
-    lost: Bool[Array, ""]  # whether, instead, what is to be kept was lost
+    stage: Int[Array, "*n"]  # the current one, from 0; the number of stages when all are reached
+    inside: Bool[Array, "*n"]  # whether the current stage's `avoid` holds
+    entered: Bool[Array, "*n"]  # whether what is to be avoided was entered
+    lost: Bool[Array, "*n"]  # whether, instead, what is to be kept was lost
 
     @property
-    def violated(self) -> Bool[Array, ""]:
+    def violated(self) -> Bool[Array | np.ndarray, "*n"]:
         """Whether the plan has failed."""
         return self.entered | self.lost
 

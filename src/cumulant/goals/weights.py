@@ -7,7 +7,7 @@ from cumulant.goals.tasks import GoalTable
 
 
 def weights(
-    table: Bool[Array, "c k b"] | GoalTable, bins: int, edges: Float[Array, "k b+1"] | None = None
+    table: Bool[Array, "c k b"] | GoalTable, bins: int, edges: Float[Array, "k edges"] | None = None
 ) -> Float[Array, "c k m"]:
     """Return each clause as w over m bins: the share of a bin that the clause allows.
 
@@ -34,7 +34,7 @@ def weights(
     return jnp.where(possible, share * matters, -1.0)
 
 
-def edges_of(table: Bool[Array, "c k b"] | GoalTable) -> Float[Array, " b+1"]:
+def edges_of(table: Bool[Array, "c k b"] | GoalTable) -> Float[Array, " edges"]:
     """Return where the bins of a table begin and end, in [0, 1]."""
     if not isinstance(table, GoalTable):
         return jnp.arange(table.shape[2] + 1) / table.shape[2]

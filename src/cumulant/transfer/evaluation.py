@@ -72,7 +72,7 @@ def evaluate(
     tables = tables_of(everything)
     if guides is None:  # who cannot aim so finely says so, before anything is played
         finest = int(np.argmax(tables.goal.bins[:, 0]))
-        guide = jax.tree.map(lambda leaf: leaf[finest], tables)
+        guide = jax.tree.map(lambda leaf: leaf[finest, ...], tables)
         jax.eval_shape(lambda: (make_policy(world, guide), 0)[1])
     keys = jax.random.split(key, (len(everything), episodes))
     with plainly():

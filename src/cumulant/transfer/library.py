@@ -228,7 +228,7 @@ class Library:
 
     def guide(self, goal: str | Task | Plan) -> PlanGuide:
         """What GPI goes by in a task or a plan, stage by stage."""
-        return jax.tree.map(lambda leaf: leaf[0], self.guides_of(tables_of([self.goal(goal)])))
+        return jax.tree.map(lambda leaf: leaf[0, ...], self.guides_of(tables_of([self.goal(goal)])))
 
     def learn_reward(
         self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False

@@ -166,7 +166,7 @@ class Player:
             played = on(aim, method, state, stage, _FOREVER)
         steps, thoughts = int(played.steps), None
         if method in ("committed", "plain"):
-            known = jax.tree.map(lambda leaf: leaf[0], aim.guide._replace(avoid=aim.guide.avoid[:, :, :0]))
+            known = jax.tree.map(lambda leaf: leaf[0, ...], aim.guide._replace(avoid=aim.guide.avoid[:, :, :0]))
             think = partial(_thoughts, self.world, self.library.gpi(), known)
             thoughts = _in_blocks(think, (played.states, played.memories), steps)
         return self._looked_into(aim, played.states, played.stages, played.actions[:steps], played.progress, thoughts)
@@ -180,7 +180,7 @@ class Player:
         ending: Progress,
         thoughts: Thought | None = None,
     ) -> Episode:
-        number, goal = len(actions) + 1, jax.tree.map(lambda leaf: leaf[0], aim.table.goal)
+        number, goal = len(actions) + 1, jax.tree.map(lambda leaf: leaf[0, ...], aim.table.goal)
         current = np.minimum(stages, len(aim.plan.stages) - 1)
         look = partial(_looks, self.world, self.library.features, self.library.config.bins, goal)
         positions, bins, held = _in_blocks(look, (states, current), number)
@@ -259,7 +259,7 @@ class Player:
         if self._oracle is None:
             raise ValueError("this world has no oracle")
         world, oracle = self._oracle
-        jax.eval_shape(lambda: (oracle(world, jax.tree.map(lambda leaf: leaf[0], aim.table)), 0)[1])
+        jax.eval_shape(lambda: (oracle(world, jax.tree.map(lambda leaf: leaf[0, ...], aim.table)), 0)[1])
 
     def _asked(self, aim: Aim, method: Method) -> tuple[World, PolicyMaker, PlanTable, PyTree]:
         """Who plays in which world, for what, and by what: the oracle and chance take no heed of what is avoided."""

@@ -61,11 +61,11 @@ class GoalTracker(NamedTuple):
     stages: Int[Array | np.ndarray, ""] | int = 1  # of the goal: there is the world's time limit for each of them
     most: int = 1  # stages that there is room for
 
-    def success(self, progress: Progress) -> Bool[Array, ""]:
+    def success(self, progress: Progress) -> Bool[Array, "*n"]:
         """Return whether all stages are reached."""
         return progress.stage >= self.stages
 
-    def over(self, progress: Progress) -> Bool[Array, ""]:
+    def over(self, progress: Progress) -> Bool[Array, "*n"]:
         """Return whether nothing more can come of it: success, or the first violation."""
         return progress.violated | self.success(progress)
 
@@ -189,7 +189,7 @@ def rollout(
     if together and at_once(world) is None:  # on the host, what is over costs no step anyway
         keys = jax.random.split(key, (-(-length // _STRIDE), _STRIDE))
         carry, recorded = jax.lax.scan(unless_over, carry, keys)
-        recorded = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:length], recorded)
+        recorded = jax.tree.map(lambda leaf: leaf.reshape(keys.size, *leaf.shape[2:])[:length], recorded)
     else:
         carry, recorded = some(carry, jax.random.split(key, length))
     _, _, ending, steps = carry
@@ -209,7 +209,7 @@ def tracker_of(
     if isinstance(goal, GoalTracker):
         return goal
     if isinstance(goal, Task):
-        goal = jax.tree.map(lambda leaf: leaf[0], plans.tables_of([goal]))
+        goal = jax.tree.map(lambda leaf: leaf[0, ...], plans.tables_of([goal]))
     table = goal.table() if isinstance(goal, Plan) else goal
     if isinstance(table, PlanTable):
         return GoalTracker(
@@ -382,7 +382,7 @@ def _in_parts(function: Callable[[Int[Array, ""]], PyTree], number: int, size: i
     """The function of 0, 1, ..., so many at a time; the last part is filled up, so that one loop does all."""
     which = jnp.arange(-(-number // size) * size) % number
     found = jax.lax.map(jax.vmap(function, axis_name="tasks"), which.reshape(-1, size))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:number], found)
+    return jax.tree.map(lambda leaf: leaf.reshape(len(which), *leaf.shape[2:])[:number], found)
 
 
 def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:

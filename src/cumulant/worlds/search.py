@@ -39,7 +39,7 @@ def search_policy(world: Numbered, table: Bool[Array, "c k m"] | PlanTable) -> P
     if not isinstance(table, PlanTable):
         return _downhill(world, following, _distances(world, following, table))
     if len(table.goal.allowed) == 1:
-        only = jax.tree.map(lambda leaf: leaf[0], table.goal)
+        only = jax.tree.map(lambda leaf: leaf[0, ...], table.goal)
         return _downhill(world, following, _distances(world, following, only))
     distances = jax.vmap(lambda goal: _distances(world, following, goal))(table.goal)
     return in_stages(
