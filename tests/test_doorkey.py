@@ -14,7 +14,7 @@ pytest.importorskip("xminigrid", reason="DoorKey is not tested: it needs the ext
 from cumulant.transfer.evaluation import evaluate
 from cumulant.worlds import shipped
 from cumulant.worlds.doorkey import DoorKey
-from cumulant.worlds.episodes import goal_of, play_from
+from cumulant.worlds.episodes import goal_of, rollout
 from cumulant.worlds.search import search_policy
 
 WORLD = DoorKey(size=5, max_steps=20)
@@ -79,7 +79,7 @@ def test_what_is_searched_is_the_shortest_way():
     def searched(key):
         policy = search_policy(WORLD, table)
         world, start = policy.sees(WORLD), WORLD.reset(key)
-        return WORLD.observe(start), play_from(world, policy, goal_of(world, table), start, key).steps
+        return WORLD.observe(start), rollout(world, policy, goal_of(world, table), start, key).steps
 
     obs, steps = map(np.asarray, jax.vmap(searched)(jax.random.split(jax.random.key(0), 64)))
     down = obs[:, 3] - obs[:, 0]

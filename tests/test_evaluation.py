@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from cumulant.commands.output import rate_and_steps
 from cumulant.goals.language import parse
 from cumulant.transfer.evaluation import evaluate, interval, pool, summarise
-from cumulant.worlds.episodes import Policy, play_from, random_policy
+from cumulant.worlds.episodes import Policy, random_policy, rollout
 from cumulant.worlds.spriteworld import Spriteworld, State
 
 
@@ -26,19 +26,19 @@ def start_at(x):
 
 
 def test_steps_are_counted_until_the_goal_and_then_time_stands_still():
-    episode = play_from(Spriteworld(), always(2), agent_left, start_at(0.6), jax.random.key(0))
+    episode = rollout(Spriteworld(), always(2), agent_left, start_at(0.6), jax.random.key(0))
     assert episode.success
     assert int(episode.steps) == 3
     assert (np.asarray(episode.states.agent)[3:] == np.asarray(episode.states.agent)[3]).all()
 
 
 def test_a_start_in_the_goal_is_a_success_of_no_steps():
-    episode = play_from(Spriteworld(), always(3), agent_left, start_at(0.1), jax.random.key(0))
+    episode = rollout(Spriteworld(), always(3), agent_left, start_at(0.1), jax.random.key(0))
     assert (bool(episode.success), int(episode.steps)) == (True, 0)
 
 
 def test_a_goal_never_reached_takes_all_the_time():
-    episode = play_from(Spriteworld(max_steps=9), always(3), agent_left, start_at(0.6), jax.random.key(0))
+    episode = rollout(Spriteworld(max_steps=9), always(3), agent_left, start_at(0.6), jax.random.key(0))
     assert (bool(episode.success), int(episode.steps)) == (False, 9)
 
 

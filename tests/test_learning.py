@@ -13,7 +13,7 @@ from cumulant.freeplay.learning import loss, make_network, start, train
 from cumulant.freeplay.networks import merged, own_value, own_values, relations
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.transfer.library import Library
-from cumulant.worlds.episodes import play_from
+from cumulant.worlds.episodes import rollout
 from cumulant.worlds.spriteworld import Spriteworld
 
 SMALL = FreePlay(
@@ -68,7 +68,7 @@ def test_gpi_reaches_every_corner(name, committed):
         policy = library.gpi(committed)(world, jnp.eye(4)[goal][None])
         start_state = world.reset(jax.random.key(1))
         there = lambda state: (jnp.abs(state.place - place(*goal)) < 0.1).all()  # noqa: E731
-        return play_from(world, policy, there, start_state, jax.random.key(0)).success
+        return rollout(world, policy, there, start_state, jax.random.key(0)).success
 
     assert reached(jnp.array([(0, 0), (0, 3), (3, 0), (3, 3), (1, 2)])).all()
 

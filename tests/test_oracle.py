@@ -5,7 +5,7 @@ import pytest
 from cumulant.goals.language import parse
 from cumulant.goals.suites import CLASSES, suite
 from cumulant.transfer.evaluation import evaluate
-from cumulant.worlds.episodes import goal_of, play_from, random_policy
+from cumulant.worlds.episodes import goal_of, random_policy, rollout
 from cumulant.worlds.oracle import oracle_policy
 from cumulant.worlds.spriteworld import Spriteworld, State
 
@@ -39,7 +39,7 @@ def sorted_out(table):
     def success(place):
         start = State(jnp.array([0.33, 0.71]), jnp.stack([place, place]))
         policy = oracle_policy(world, table)
-        return play_from(world, policy, goal_of(world, table), start, jax.random.key(0)).success
+        return rollout(world, policy, goal_of(world, table), start, jax.random.key(0)).success
 
     return jax.vmap(success)(PLACES)
 

@@ -15,9 +15,9 @@ from cumulant.goals.plans import Plan, Progress, tables_of
 from cumulant.goals.suites import PLANS, plans
 from cumulant.transfer.commitment import committed_gpi, hindrance
 from cumulant.transfer.evaluation import evaluate
+from cumulant.transfer.gpi import certainly
 from cumulant.transfer.library import Library
-from cumulant.web.courses import as_felt
-from cumulant.worlds.episodes import Policy, aim_of, play_from, play_many
+from cumulant.worlds.episodes import Policy, play_many, rollout, tracker_of
 from cumulant.worlds.spriteworld import Spriteworld, State
 
 NAMES = Spriteworld().feature_names
@@ -36,12 +36,12 @@ def playing(*actions):
 
 def play_all(world, policy, table, keys):
     """Episodes of many keys, as one program."""
-    return jax.jit(lambda keys: play_many(world, policy, aim_of(world, table), keys))(keys)
+    return jax.jit(lambda keys: play_many(world, policy, tracker_of(world, table), keys))(keys)
 
 
 def episode(phrase, *actions, world=Spriteworld(max_steps=10)):  # noqa: B008
     start = State(jnp.array([0.5, 0.5]), jnp.array([[0.9, 0.9], [0.9, 0.1]]))
-    return play_from(world, playing(*actions), aim_of(world, parse_plan(phrase).table()), start, jax.random.key(0))
+    return rollout(world, playing(*actions), parse_plan(phrase), start, jax.random.key(0))
 
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -138,9 +138,9 @@ def test_phrases_tasks_and_plans_mean_the_same_to_a_library(library):
 
 def test_a_library_with_other_bins_than_the_plans_regions_knows_when_a_stage_is_reached(library):
     plan = parse_plan("agent x 2/7 then agent x 6/7")
-    guide = library.guide(plan)
-    assert guide.goal.shape[-1] == 21
-    assert guide.goal[0, 0, 0].tolist() == [3 <= b < 6 for b in range(21)]
+    goal = jax.tree.map(lambda leaf: leaf[0], library.guide(plan).goal)
+    places = [[x, *[0.5] * 5] for x in np.linspace(0, 1, 50, dtype=np.float32)]
+    assert [bool(certainly(goal, jnp.array(f), 0.0)) for f in places] == [1 / 7 <= f[0] < 2 / 7 for f in places]
 
 
 def test_edges_that_words_have_nearly_where_bins_have_theirs_are_the_same():
@@ -150,11 +150,9 @@ def test_edges_that_words_have_nearly_where_bins_have_theirs_are_the_same():
     assert 0.35 < library.grounding.edges[5, 1] < 0.37  # learnt from a few frames: it should be a third
     plan = parse_plan("circle middle centre without circle bottom then agent left")
     guide = library.guide(plan)
-    assert guide.goal.shape[-1] == 24
-    assert guide.goal[0, 0, circle_y].tolist() == [8 <= b < 16 for b in range(24)]
+    assert guide.goal.bins[0] == 24
+    assert guide.goal.allowed[0, 0, circle_y, :24].tolist() == [8 <= b < 16 for b in range(24)]
     assert guide.avoid[0, 0, circle_y].tolist() == [1, 0, 0]
-    for goal, felt in zip(plan.goals, guide.goal, strict=True):  # and so does the page
-        np.testing.assert_array_equal(as_felt(goal, 3, library.grounding), felt)
 
 
 def told(capsys, *args):

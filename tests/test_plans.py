@@ -1,6 +1,7 @@
 import contextlib
 import time
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -230,6 +231,8 @@ def test_plans_of_different_lengths_share_one_table():
     goals = [parse("square left"), parse_plan("square left then agent top without agent left")]
     table = plans.tables_of(goals)
     assert table.stages.tolist() == [1, 2]
-    assert table.goal.shape[:2] == table.avoid.shape[:2] == (2, 2)
-    assert plans.tables_of(goals[:1]).shape == (1, 1, 6, 3)
-    assert plans.tables_of([Plan.of(goals[0])]).shape == (1, 1, 6, 3)
+    assert table.goal.allowed.shape == table.avoid.allowed.shape == (2, 8, 8, 6, 1000)
+    for alone in (goals[0], Plan.of(goals[0]), parse("not (square x 2/9 or circle y 7/7)")):
+        assert plans.tables_of([alone]).goal.allowed.shape == (1, 1, 8, 6, 1000)
+    other = plans.tables_of([parse_plan("agent x 5/99 then agent left then square top")])
+    assert jax.tree.map(np.shape, other) == jax.tree.map(np.shape, plans.tables_of(goals[1:]))

@@ -78,4 +78,4 @@ def test_two_commands_that_remove_the_oldest_at_once_both_keep_what_they_compile
 def test_a_phrase_is_acted_on_by_few_programs_which_are_kept(tmp_path):
     command = ["solve", "square left", "--library", str(THIRDS), "--episodes", "3"]
     assert start(command, str(tmp_path)).programs <= 4  # keys, weights, episodes; and none for every small array
-    assert any(path.name.startswith("jit_attempts_at_one") for path in (tmp_path / "cumulant").iterdir())
+    assert any(path.name.startswith("jit_rollouts") for path in (tmp_path / "cumulant").iterdir())

@@ -8,7 +8,7 @@ import pytest
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.plans import tables_of
 from cumulant.goals.suites import plans
-from cumulant.worlds.episodes import aim_of, endings, play_from, play_many
+from cumulant.worlds.episodes import endings, play_many, rollout, tracker_of
 from cumulant.worlds.oracle import oracle_policy
 from cumulant.worlds.spriteworld import Spriteworld, State
 from cumulant.worlds.ways import Bounds, barred, lattice, lies, way_to_carry, way_to_walk
@@ -24,7 +24,7 @@ def bounds(phrase):
 def walk(limits, agent, place, objects=((0.9, 0.9), (0.9, 0.1))):
     state = State(jnp.array(agent), jnp.array(objects))
     grid = lattice(WORLD, state.agent)
-    allowed = jnp.asarray(parse(place).table())[0, :2]
+    allowed = jnp.asarray(parse(place).table())[:, :2]
     return way_to_walk(limits, state, grid, lies(allowed, grid.along), jnp.ones((len(grid.along[0]),) * 2, bool))
 
 
@@ -56,7 +56,7 @@ def test_a_load_is_carried_by_a_grip_that_stays_outside():
     """The agent may not be at the bottom, but the square has to: it is held at its upper edge."""
     limits, square = bounds("agent bottom"), jnp.array([True, False])
     objects = jnp.array([[0.5, 0.5], [0.9, 0.9]])
-    allowed = jnp.asarray(parse("square bottom").table())[0, 2:4]
+    allowed = jnp.asarray(parse("square bottom").table())[:, 2:4]
     for dy, found in ((0.08, True), (-0.08, False)):
         state = State(objects[0] + jnp.array([0.0, dy]), objects)
         carry = way_to_carry(limits, state, square, lattice(WORLD, state.agent), allowed)
@@ -79,7 +79,7 @@ def test_the_oracle_goes_around(phrase):
 
     @jax.jit
     def episode(start):
-        return play_from(WORLD, oracle_policy(WORLD, table), aim_of(WORLD, table), start, jax.random.key(0))
+        return rollout(WORLD, oracle_policy(WORLD, table), tracker_of(WORLD, table), start, jax.random.key(0))
 
     for start in starts:
         played = episode(start)
@@ -106,7 +106,7 @@ def test_endings_are_those_of_the_whole_episodes():
     keys = jax.random.split(jax.random.key(5), (1, 12))
     success, steps, violated = endings(WORLD, oracle_policy, table, table, keys)
     one = plan.table()
-    played = jax.jit(lambda keys: play_many(WORLD, oracle_policy(WORLD, one), aim_of(WORLD, one), keys))(keys[0])
+    played = jax.jit(lambda keys: play_many(WORLD, oracle_policy(WORLD, one), tracker_of(WORLD, one), keys))(keys[0])
     np.testing.assert_array_equal(success[0], played.success)
     np.testing.assert_array_equal(steps[0], played.steps)
     np.testing.assert_array_equal(violated[0], played.progress.violated)

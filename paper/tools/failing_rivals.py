@@ -16,7 +16,7 @@ from cumulant.commands.output import print_table
 from cumulant.goals.tasks import tables_of
 from cumulant.sweeps.parts import TUNING_SEED
 from cumulant.sweeps.trials import Trials, guides_from_words
-from cumulant.worlds.episodes import attempts
+from cumulant.worlds.episodes import rollouts
 from cumulant_paper.baselines.playing import Exploring
 from cumulant_paper.rivals import RIVALS, Rival
 
@@ -51,7 +51,7 @@ def main() -> None:
     for kind in KINDS:
         tables = tables_of([task for task, its in zip(tasks, kinds, strict=True) if its == kind])
         keys = jax.random.split(jax.random.key(TUNING_SEED), (len(tables), asked.episodes))
-        played = attempts(world, player, tables, guides_from_words(player)(tables), keys)
+        played = rollouts(world, player, tables, guides_from_words(player)(tables), keys)
         features = np.asarray(jax.vmap(jax.vmap(jax.vmap(world.features)))(played.states))  # [tasks, episodes, t, k]
         rows.append([kind, *sorted_out(features, np.asarray(tables)[:, 0], np.asarray(played.success))])
     columns = [

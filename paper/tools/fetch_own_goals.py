@@ -14,7 +14,7 @@ from cumulant.goals.feature import described
 from cumulant.goals.weights import weights
 from cumulant.transfer.evaluation import summarise
 from cumulant.transfer.library import Library
-from cumulant.worlds.episodes import over_episodes, play_from, random_policy
+from cumulant.worlds.episodes import over_episodes, random_policy, rollout
 from cumulant.worlds.fetch import fetch_push
 from cumulant.worlds.host import HostWorld
 
@@ -49,7 +49,7 @@ def play(library: Library, keys: Key[Array, " n"], at_random: bool) -> tuple[np.
         goal = host.as_shown(host.observe(start))["desired_goal"]
         w = weights(table_of(host, goal), library.config.bins)
         policy = random_policy(world) if at_random else library.gpi()(world, w)
-        played = play_from(world, policy, reached, start, key_act)
+        played = rollout(world, policy, reached, start, key_act)
         return played.success, played.steps
 
     played = jax.jit(lambda keys: over_episodes(world, episode, (jnp.zeros(1),), keys))(keys[None])

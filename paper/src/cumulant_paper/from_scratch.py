@@ -26,7 +26,7 @@ from cumulant.sweeps.parts import (
 )
 from cumulant.sweeps.run_folders import Row
 from cumulant.sweeps.trials import rows_of
-from cumulant.worlds.episodes import attempt
+from cumulant.worlds.episodes import goal_of, play
 from cumulant.worlds.protocol import World
 from cumulant_paper.baselines.dqn import Dqn, EpsilonGreedy, Learning, start, train
 
@@ -95,7 +95,7 @@ def _played(
     """Success of every run's own policy on its own task."""
 
     def success(player: EpsilonGreedy, table: Bool[Array, "c k b"], key: PRNGKeyArray) -> Bool[Array, ""]:
-        return attempt(world, player, table, None, key).success
+        return play(world, player(world, None), goal_of(world, table), key).success
 
     return eqx.filter_vmap(lambda player, table, keys: jax.vmap(partial(success, player, table))(keys))(
         players, tables, keys

@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from cumulant.goals.bins import phi
 from cumulant.transfer.library import Library
 from cumulant.transfer.values import own_values
-from cumulant.worlds.episodes import Play, play
+from cumulant.worlds.episodes import Rollout, play
 from cumulant.worlds.films import film_of
 from cumulant.worlds.protocol import render
 from cumulant.worlds.shapes import outline
@@ -51,7 +51,7 @@ def scene(library: Library) -> Scene:
     episode = jax.jit(lambda key: play(world, policy, task, key))(jax.random.key(SEED))
     first, memory = (jax.tree.map(lambda leaf: leaf[0], part) for part in (episode.states, episode.memories))
     obs, taken = world.observe(first), int(episode.actions[0])
-    thought = library.gpi().thought(world, w, obs, memory)
+    thought = library.gpi().thought(world, library.guide(task), obs, memory)
     clause, i, j = int(thought.clause), int(thought.feature), int(thought.bin)
     blocks = library.network(obs)
     return Scene(
@@ -98,7 +98,7 @@ def _completed(blocks: Float[np.ndarray, "k m m"], phi: Float[np.ndarray, "k m"]
     return np.where(own, blocks[:, :, None], phi).reshape(k * m, k * m)
 
 
-def _moments(library: Library, episode: Play) -> dict[int, UInt8[np.ndarray, "size size 3"]]:
+def _moments(library: Library, episode: Rollout) -> dict[int, UInt8[np.ndarray, "size size 3"]]:
     film = film_of(library.world, PHRASE, jax.tree.map(lambda leaf: leaf[None], episode), library.task(PHRASE))
     steps = np.linspace(0, len(film.frames) - 1, MOMENTS).round().astype(int)
     return {int(step): film.frames[step] for step in steps}

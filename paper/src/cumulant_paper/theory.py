@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cumulant.features.coordinates import true_features
 from cumulant.transfer.commitment import committed_gpi
 from cumulant.transfer.skills import disturbance
-from cumulant.worlds.episodes import play_from
+from cumulant.worlds.episodes import rollout
 
 GAMMA = 0.9  # a discount that lets small worlds show what happens far away
 _PATHS = 4  # times the number of states: the steps that an episode may take
@@ -205,7 +205,7 @@ def _reached(
 
     def episode(w: Float[Array, "1 k m"], here: Bool[Array, " s"], start: Int[Array, ""]) -> Bool[Array, ""]:
         policy = committed_gpi(network, true_features, w, moved)
-        return play_from(played, policy, lambda state: here[state], start, jax.random.key(0)).success
+        return rollout(played, policy, lambda state: here[state], start, jax.random.key(0)).success
 
     from_every_state = jax.vmap(episode, (None, None, 0))
     return jax.vmap(from_every_state, (0, 0, None))(w, heres, jnp.arange(heres.shape[1]))

@@ -37,9 +37,9 @@ class Demo:
             import jax
 
             from cumulant.bounds import check_memory
-            from cumulant.goals.tasks import tables_of
+            from cumulant.goals.plans import tables_of
             from cumulant.transfer.evaluation import check_episodes, evaluate_references, summarise
-            from cumulant.worlds.episodes import attempts
+            from cumulant.worlds.episodes import rollouts
             from cumulant.worlds.films import WORTHWHILE, film_of, save_contact_sheet, save_gif
 
             at_least("episodes", self.episodes, 1)
@@ -62,7 +62,7 @@ class Demo:
         tables = tables_of([task for (task,) in tasks.values()])
         keys = jax.random.split(key, (len(tasks), self.episodes))
         with doing(f"playing three phrases from {self.episodes:,} starts each", self.json):
-            played = jax.device_get(attempts(world, library.gpi(), tables, library.weights_of_all(tables), keys))
+            played = jax.device_get(rollouts(world, library.gpi(), tables, library.guides_of(tables), keys))
         ends = zip(played.success[:, None], played.steps[:, None], strict=True)
         own = [summarise(success, steps, world.max_steps) for success, steps in ends]
         results = {"zero_shot": dict(zip(tasks, own, strict=True))}

@@ -63,7 +63,7 @@ class Solve:
             from cumulant.goals.plans import Plan, tables_of
             from cumulant.storage import write_whole
             from cumulant.transfer.evaluation import summarise
-            from cumulant.worlds.episodes import attempts_at_one, episode_keys, play_many
+            from cumulant.worlds.episodes import episode_keys, play_many, rollouts
 
             self._check()
             library = self.using.load()
@@ -86,7 +86,7 @@ class Solve:
                 named["remark"] = remark
 
             def played() -> Any:  # a program that serves the next phrase too
-                return attempts_at_one(world, library.gpi(committed), tables, guides, keys)
+                return rollouts(world, library.gpi(committed), tables, guides, keys)
         else:
             reward = reward_named(self.reward, library)
             w, named = self._learn(library, reward)

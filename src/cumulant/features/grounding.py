@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.features.disentanglement import unit_ranks
-from cumulant.goals.weights import weights
+from cumulant.goals.tasks import GoalTable
+from cumulant.goals.weights import edges_of, weights
 
 _REGIONS = 3  # thirds of the arena are what words tell apart
 
@@ -23,10 +24,9 @@ class Grounding(eqx.Module):
     edges: Float[Array, "k 4"]  # the latent's values at 0, 1/3, 2/3 and 1 of the coordinate; falling, if flipped
     latents: int = eqx.field(static=True)  # d
 
-    def weights(self, table: Bool[Array, "c k b"], bins: int) -> Float[Array, "c d m"]:
+    def weights(self, table: Bool[Array, "c k b"] | GoalTable, bins: int) -> Float[Array, "c d m"]:
         """Clauses over the coordinates as w over the latents' bins, as `goals.weights` has it for the true features."""
-        regions = jnp.linspace(0, 1, table.shape[-1] + 1)
-        thirds = jnp.linspace(0, 1, _REGIONS + 1)
+        regions, thirds = edges_of(table), jnp.linspace(0, 1, _REGIONS + 1)
         own = weights(table, bins, jax.vmap(lambda edges: jnp.interp(regions, thirds, edges))(self.edges))
         never = own.min(axis=(1, 2), keepdims=True) < 0
         return jnp.where(never, -1.0, jnp.zeros((len(own), self.latents, bins)).at[:, self.latent].set(own))

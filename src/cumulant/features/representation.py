@@ -19,7 +19,7 @@ from cumulant.features.encoder import Encoder, encoded, in_parts, make_autoencod
 from cumulant.features.grounding import check_labels, ground
 from cumulant.features.settings import Represent
 from cumulant.goals.bins import bin_index
-from cumulant.worlds.episodes import play_from, random_policy
+from cumulant.worlds.episodes import random_policy, rollout
 from cumulant.worlds.protocol import World, never
 
 _CHUNKS = 20  # a run's parts, after each of which it reports
@@ -45,7 +45,7 @@ def _explored(world: World, keys: Key[Array, " n"]) -> Pairs:
     def episode(key: PRNGKeyArray) -> Pairs:
         key_start, key_play = jax.random.split(key)
         steps = _SPACING * _MOMENTS
-        states = play_from(world, random_policy(world), never, world.reset(key_start), key_play, steps).states
+        states = rollout(world, random_policy(world), never, world.reset(key_start), key_play, steps).states
         chosen = [jax.tree.map(lambda leaf, i=i: leaf[i:steps:_SPACING], states) for i in (0, 1)]
         return Pairs(*(jax.vmap(world.observe)(part) for part in chosen))
 

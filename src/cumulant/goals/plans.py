@@ -1,10 +1,10 @@
 """Plans: goals to be reached one after the other, with what to avoid on the way and what to keep from then on.
 
-A task is a plan of one stage. What compiled programs need of a plan is its `PlanTable`, and `follow` tells, from
-features alone, how far it has come.
+A task is a plan of one stage. What compiled programs need of goals of both kinds is a `PlanTable`, and `follow` tells,
+from features alone, how far one has come.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,10 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from cumulant.goals import tasks
 from cumulant.goals.clauses import MAX_CLAUSES, TooComplex
 from cumulant.goals.phrases import canonical, shortened
-from cumulant.goals.tasks import Task, clash, on_one_grid, reached
+from cumulant.goals.tasks import GoalTable, Task, clash, goal_table, on_one_grid, reached
+
+_STAGES = 8  # plans of up to so many stages share their programs
+_CLAUSES = (8, MAX_CLAUSES)  # the numbers of clauses that goals are padded to
 
 
 class Contradiction(ValueError):
@@ -169,8 +171,9 @@ class Plan:
         return Plan(tuple(replace(stage, avoid=None) for stage in self.stages))
 
     def table(self) -> "PlanTable":
-        """What compiled programs need of it."""
-        return jax.tree.map(lambda leaf: leaf[0], _stacked([self]))
+        """Return what compiled programs need of it, of no more stages than it has."""
+        own = tables_of([self], as_plans=True)
+        return jax.tree.map(lambda leaf: leaf[0, : len(self.stages)] if leaf.ndim > 1 else leaf[0, ...], own)
 
     def __repr__(self) -> str:
         return f"Plan({shortened(str(self))!r})"
@@ -181,30 +184,56 @@ class Plan:
 
 
 class PlanTable(NamedTuple):
-    """Plans as arrays, stage by stage, with clauses as in `Task.table`. Several, padded, have a leading axis n."""
+    """Tasks and plans in arrays of one shape, stage by stage. Several have a leading axis n.
 
-    goal: Bool[Array, "*n s c k m"]  # where each stage is reached, `Plan.goals`
-    avoid: Bool[Array, "*n s a k m"]  # a = 0 where no plan avoids anything
-    kept: Bool[Array, "*n s q k m"]  # `Plan.kept`
-    stages: Int[Array, "*n"]  # of each plan
+    A table of tasks alone has one stage, and no clauses of what is to be avoided or kept.
+    """
+
+    goal: GoalTable  # [*n, s]: where each stage is reached, `Plan.goals`
+    avoid: GoalTable
+    kept: GoalTable  # `Plan.kept`
+    stages: Int[Array | np.ndarray, "*n"]  # of each plan; beyond them, tables are padded
 
 
 class Progress(NamedTuple):
-    """How far a plan has come."""
+    """How far a plan has come. Several have leading axes."""
 
-    stage: Int[Array, ""]  # the current one, from 0; the number of stages when all are reached
-    inside: Bool[Array, ""]  # whether the current stage's `avoid` holds
-    violated: Bool[Array, ""]  # whether what is avoided was entered, or what is kept was lost
+    stage: Int[Array, "*n"]  # the current one, from 0; the number of stages when all are reached
+    inside: Bool[Array, "*n"]  # whether the current stage's `avoid` holds
+    entered: Bool[Array, "*n"]  # whether what is to be avoided was entered
+    lost: Bool[Array, "*n"]  # whether, instead, what is to be kept was lost
+
+    @property
+    def violated(self) -> Bool[Array | np.ndarray, "*n"]:
+        """Whether the plan has failed."""
+        return self.entered | self.lost
 
 
-def begin(table: PlanTable, f: Float[Array, " k"]) -> Progress:
-    """The progress of a plan that begins at features f: stages that hold already are reached."""
-    stage = next_stage(_holds(table.goal, f), jnp.int32(0), table.stages)
-    return Progress(stage, reached(_at(table.avoid, stage), f), jnp.zeros((), bool))
+def begin(table: PlanTable, f: Float[Array, " k"], stage: Int[Array | np.ndarray, ""] | int = 0) -> Progress:
+    """Return the progress of a plan that begins with a stage: stages that hold already are reached.
+
+    Args:
+        table: The plan.
+        f: The features where it begins.
+        stage: The stage that it begins with.
+
+    """
+    return standing(table, f, next_stage(_holds(table.goal, f), jnp.asarray(stage, jnp.int32), table.stages))
+
+
+def standing(table: PlanTable, f: Float[Array, " k"], stage: Int[Array, ""]) -> Progress:
+    """Return the progress of a plan that is in a stage, whether or not that is reached already."""
+    never = jnp.zeros((), bool)
+    return Progress(stage, reached(_at(table.avoid, stage), f), never, never)
 
 
 def follow(table: PlanTable, progress: Progress, f: Float[Array, " k"]) -> Progress:
-    """The progress after one more step, which led to features f.
+    """Return the progress after one more step.
+
+    Args:
+        table: The plan.
+        progress: How far it had come.
+        f: The features that the step led to.
 
     >>> import jax.numpy as jnp, cumulant
     >>> table = cumulant.parse_plan("agent left then agent right without agent top").table()
@@ -212,46 +241,66 @@ def follow(table: PlanTable, progress: Progress, f: Float[Array, " k"]) -> Progr
     >>> progress = follow(table, begin(table, start), left)
     >>> int(progress.stage), bool(progress.violated), bool(follow(table, progress, top).violated)
     (1, False, True)
+
     """
-    entered = reached(_at(table.avoid, progress.stage), f) & ~progress.inside
-    lost = ~reached(_at(table.kept, progress.stage), f)
-    over = progress.violated | (progress.stage >= table.stages)
-    violated = progress.violated | (~over & (entered | lost))
-    stage = jnp.where(violated, progress.stage, next_stage(_holds(table.goal, f), progress.stage, table.stages))
-    return Progress(stage, reached(_at(table.avoid, stage), f), violated)
+    stage, inside, entered, lost = progress
+    going_on = ~progress.violated & (stage < table.stages)
+    entered |= going_on & reached(_at(table.avoid, stage), f) & ~inside
+    if table.kept.allowed.shape[1]:
+        lost |= going_on & ~entered & ~reached(_at(table.kept, stage), f)
+    stage = jnp.where(entered | lost, stage, next_stage(_holds(table.goal, f), stage, table.stages))
+    return Progress(stage, reached(_at(table.avoid, stage), f), entered, lost)
 
 
-def next_stage(holds: Bool[Array, " s"], stage: Int[Array, ""], stages: Int[Array, ""]) -> Int[Array, ""]:
+def next_stage(holds: Bool[Array, " s"], stage: Int[Array, ""], stages: Int[Array | np.ndarray, ""]) -> Int[Array, ""]:
     """The first stage from the current one on whose goal does not hold: several may be reached at once."""
     each = jnp.arange(len(holds))
     open_stages = (each >= stage) & (each < stages) & ~holds
     return jnp.where(open_stages.any(), open_stages.argmax(), stages).astype(jnp.int32)
 
 
-def tables_of(goals: Sequence[Task | Plan]) -> Bool[Array, "n c k m"] | PlanTable:
-    """What compiled programs need of several goals: the tables of tasks if all are plain, else those of plans."""
-    plain = [goal if isinstance(goal, Task) else goal.task for goal in goals]
-    known = [task for task in plain if task is not None]
-    return tasks.tables_of(known) if len(known) == len(plain) else _stacked([Plan.of(goal) for goal in goals])
+def tables_of(goals: Sequence[Task | Plan], as_plans: bool = False) -> PlanTable:
+    """Return what compiled programs need of several goals, each on a grid of its own.
+
+    The shape is one of a few: tasks alone have one stage; plans, and tasks beside them, have eight, or a multiple.
+    There are 8 clauses, or as many as there may be. Nothing is compiled.
+
+    Args:
+        goals: Tasks and plans over the same coordinates.
+        as_plans: Whether to give tasks the shape of plans, too.
+
+    Returns:
+        The goals, with a leading axis.
+
+    """
+    if not goals:
+        raise ValueError("there are no tasks")
+    rows = [_rows(goal) for goal in goals]
+    if any(own[0][0].features != rows[0][0][0].features for own in rows):
+        raise ValueError("tasks go together only over the same coordinates")
+    plain = not as_plans and all(len(own) == 1 and own[0][1:] == (None, None) for own in rows)
+    stages = 1 if plain else -(-max(map(len, rows)) // _STAGES) * _STAGES
+    most = max(len(task.clauses) for own in rows for row in own for task in row if task)
+    clauses = next(size for size in _CLAUSES if size >= most)
+    filled = [own + own[-1:] * (stages - len(own)) for own in rows]
+
+    def column(i: int, otherwise: Callable[[Task], Task]) -> GoalTable:
+        table = goal_table([row[i] or otherwise(row[0]) for own in filled for row in own], clauses)
+        return jax.tree.map(lambda leaf: leaf.reshape(len(rows), stages, *leaf.shape[1:]), table)
+
+    goal = column(0, _anything)
+    none = goal._replace(allowed=goal.allowed[:, :, :0])
+    avoid, kept = (none, none) if plain else (column(1, _nothing), column(2, _anything))
+    return PlanTable(goal, avoid, kept, np.array([len(own) for own in rows], np.int32))
 
 
-def _stacked(unlike: Sequence[Plan]) -> PlanTable:
-    grid = on_one_grid([plan.stages[0].reach for plan in unlike])[0].bins
-    plans = [plan if plan.bins == grid else Plan(tuple(stage.on(grid) for stage in plan.stages)) for plan in unlike]
-    longest = max(len(plan.stages) for plan in plans)
-    anything, nothing = _anything(plans[0].goals[0]), replace(plans[0].goals[0], clauses=())
-
-    def padded(rows: Sequence[Sequence[Task | None]], otherwise: Task) -> Bool[Array, "n s c k m"]:
-        filled = [[task or otherwise for task in [*row, *[None] * (longest - len(row))]] for row in rows]
-        clauses = max(len(task.clauses) for row in filled for task in row)
-        return jax.device_put(np.stack([[task.table(clauses) for task in row] for row in filled]))
-
-    return PlanTable(
-        goal=padded([plan.goals for plan in plans], anything),
-        avoid=padded([[stage.avoid for stage in plan.stages] for plan in plans], nothing),
-        kept=padded([plan.kept for plan in plans], anything),
-        stages=jax.device_put(np.array([len(plan.stages) for plan in plans], np.int32)),
-    )
+def _rows(goal: Task | Plan) -> list[tuple[Task, Task | None, Task | None]]:
+    """Of each stage, where it is reached, what it avoids, and what is kept in it."""
+    task = goal if isinstance(goal, Task) else goal.task
+    if task is not None:
+        return [(task, None, None)]
+    assert isinstance(goal, Plan)
+    return list(zip(goal.goals, (stage.avoid for stage in goal.stages), goal.kept, strict=True))
 
 
 def _phrase(stages: Sequence[Stage]) -> str:
@@ -267,16 +316,20 @@ def _phrase(stages: Sequence[Stage]) -> str:
     return " then ".join(map(phrase, stages))
 
 
-def _holds(tables: Bool[Array, "s c k m"], f: Float[Array, " k"]) -> Bool[Array, " s"]:
-    return jax.vmap(lambda table: reached(table, f))(tables)
+def _holds(stages: GoalTable, f: Float[Array, " k"]) -> Bool[Array, " s"]:
+    return jax.vmap(reached, (0, None))(stages, f)
 
 
-def _at(tables: Bool[Array, "s c k m"], stage: Int[Array, ""]) -> Bool[Array, "c k m"]:
-    return tables[jnp.minimum(stage, len(tables) - 1)]
+def _at(stages: GoalTable, stage: Int[Array, ""]) -> GoalTable:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[jnp.minimum(stage, len(leaf) - 1)], stages)
 
 
 def _anything(task: Task) -> Task:
     return Task.where(task.coordinates, {}, task.bins)
+
+
+def _nothing(task: Task) -> Task:
+    return replace(task, clauses=())
 
 
 def _both(first: Task | None, second: Task | None) -> Task | None:

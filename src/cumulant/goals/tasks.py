@@ -7,18 +7,19 @@ nothing, and a clause is exactly a weight vector w over the cumulants. By defaul
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.goals.bins import bin_index
 from cumulant.goals.clauses import MAX_CLAUSES, Clause, Clauses, Packing, packing
 from cumulant.goals.feature import WORDS as THIRDS
 from cumulant.goals.feature import Feature, described, names_of
 from cumulant.goals.phrases import canonical, say, shortened
-from cumulant.goals.regions import Region, checked_bins, common, members
+from cumulant.goals.regions import MAX_BINS, Region, checked_bins, common, members
 
 Condition = tuple[str, tuple[int, ...]]  # a coordinate's name and its allowed bins
 
@@ -133,10 +134,11 @@ class Task:
         """Which bins each clause allows: [clauses, k, bins]; padded up to `clauses` with clauses that never hold."""
         if not 0 <= clauses <= MAX_CLAUSES:
             raise ValueError(f"a task has at most {MAX_CLAUSES} clauses, but got {clauses}")
-        shape = (max(clauses, len(self.clauses)), len(self.coordinates), self.bins)
-        table = np.zeros(shape, bool)
+        table = np.zeros((max(clauses, len(self.clauses)), len(self.coordinates), self.bins), bool)
+        size = -(-self.bins // 8)
         for row, clause in zip(table, self.clauses, strict=False):
-            row[:] = [[mask >> b & 1 for b in range(self.bins)] for mask in clause]
+            masks = np.frombuffer(b"".join(mask.to_bytes(size, "little") for mask in clause), np.uint8)
+            row[:] = np.unpackbits(masks.reshape(-1, size), axis=1, count=self.bins, bitorder="little")
         return table
 
     def __repr__(self) -> str:
@@ -155,21 +157,55 @@ def on_one_grid(tasks: Sequence[Task]) -> tuple[Task, ...]:
     return tuple(task.on(bins) for task in tasks)
 
 
-def reached(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, ""]:
-    """Whether features f satisfy the task that `Task.table` describes: [clauses, k, bins], [k] → [].
+class GoalTable(NamedTuple):
+    """Goals in arrays of one shape, whatever their grids: so that one compiled program serves them all.
+
+    Bins beyond a goal's own repeat its last one, and are of no width. Only `met`, `reached`, `goals.weights` and the
+    oracle look inside. Several goals have leading axes.
+    """
+
+    allowed: Bool[Array | np.ndarray, "*n c k b"]  # b = MAX_BINS
+    bins: Int[Array | np.ndarray, "*n"]  # the goals' own
+
+
+def goal_table(tasks: Sequence[Task], clauses: int) -> GoalTable:
+    """Return tasks as one table, padded with clauses that never hold and bins of no width.
+
+    Args:
+        tasks: The goals, each on a grid of its own.
+        clauses: The number of clauses to pad to.
+
+    Returns:
+        The table, with a leading axis over tasks. Its arrays are NumPy's, so that nothing is compiled.
+
+    """
+    allowed = np.zeros((len(tasks), clauses, len(tasks[0].coordinates), MAX_BINS), bool)
+    for rows, task in zip(allowed, tasks, strict=True):
+        table = task.table()
+        rows[: len(table), :, : task.bins], rows[: len(table), :, task.bins :] = table, table[:, :, -1:]
+    return GoalTable(allowed, np.array([task.bins for task in tasks], np.int32))
+
+
+def reached(table: Bool[Array, "c k m"] | GoalTable, f: Float[Array, " k"]) -> Bool[Array, ""]:
+    """Return whether features satisfy a goal.
+
+    Args:
+        table: The goal: `Task.table()`, or one goal of a `GoalTable`.
+        f: The features, in [0, 1].
 
     >>> import jax.numpy as jnp, cumulant
     >>> table = jnp.asarray(cumulant.parse("agent left").table())
     >>> bool(cumulant.reached(table, jnp.array([0.1, 0.9, 0.5, 0.5, 0.5, 0.5])))
     True
+
     """
     return met(table, f).all(axis=1).any()
 
 
-def met(table: Bool[Array, "c k m"], f: Float[Array, " k"]) -> Bool[Array, "c k"]:
-    """Which coordinates lie where each clause wants them: [clauses, k, bins], [k] → [clauses, k]."""
-    index = bin_index(f, table.shape[-1])
-    return jnp.take_along_axis(jnp.asarray(table), index[None, :, None], axis=2)[:, :, 0]
+def met(table: Bool[Array, "c k m"] | GoalTable, f: Float[Array, " k"]) -> Bool[Array, "c k"]:
+    """Return which coordinates lie where each clause wants them; the arguments are those of `reached`."""
+    allowed, bins = table if isinstance(table, GoalTable) else (table, table.shape[-1])
+    return jnp.take_along_axis(jnp.asarray(allowed), bin_index(f, bins)[None, :, None], axis=2)[:, :, 0]
 
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
 from scipy.special import betaincinv  # scipy.stats would take a second to import
 
 from cumulant.bounds import OutOfBounds
-from cumulant.goals.plans import Plan, PlanTable, tables_of
+from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
 from cumulant.worlds.failures import plainly
@@ -55,7 +55,7 @@ def evaluate(
     tasks: Mapping[str, Sequence[Task | Plan]],
     key: PRNGKeyArray,
     episodes: int,
-    guides: PyTree[Shaped[Array, "tasks ..."]] | None = None,
+    guides: PyTree[Shaped[Array | np.ndarray, "tasks ..."]] | None = None,
 ) -> dict[str, Success]:
     """Success over `episodes` episodes of each task or plan, pooled by class; all are played in one compiled call.
 
@@ -70,13 +70,18 @@ def evaluate(
     check_episodes(episodes)
     everything = [task for group in tasks.values() for task in group]
     tables = tables_of(everything)
+    if guides is None:  # who cannot aim so finely says so, before anything is played
+        finest = int(np.argmax(tables.goal.bins[:, 0]))
+        guide = jax.tree.map(lambda leaf: leaf[finest, ...], tables)
+        jax.eval_shape(lambda: (make_policy(world, guide), 0)[1])
     keys = jax.random.split(key, (len(everything), episodes))
     with plainly():
         played = endings(world, make_policy, tables, tables if guides is None else guides, keys)
         success, steps, violated = jax.device_get(played)
     ends = np.cumsum([len(group) for group in tasks.values()])[:-1]
     limits = np.array([world.max_steps * (len(task.stages) if isinstance(task, Plan) else 1) for task in everything])
-    parts = [success, steps, limits] + ([violated] if isinstance(tables, PlanTable) else [])
+    planned = tables.kept.allowed.shape[2] > 0  # not tasks alone
+    parts = [success, steps, limits] + ([violated] if planned else [])
     groups = zip(*(np.split(part, ends) for part in parts), strict=True)
     return {name: summarise(*group) for name, group in zip(tasks, groups, strict=True)}
 

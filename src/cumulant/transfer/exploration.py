@@ -19,7 +19,7 @@ from cumulant.features.coordinates import feature_count
 from cumulant.goals.bins import bin_index
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.reward_models import Labelled, cells_of, outstanding, redrawn
-from cumulant.worlds.episodes import Reward, play_from, random_policy
+from cumulant.worlds.episodes import Reward, random_policy, rollout
 from cumulant.worlds.protocol import World, done_in, never, restarted
 
 _COPIES, _SEGMENT = 10, 25  # that behave at random side by side; and steps after which all may be reset
@@ -68,7 +68,7 @@ def at_random(world: World, look: Callable[[PyTree], PyTree], key: PRNGKeyArray,
     per_episode = world.max_steps // length
 
     def wander(state: PyTree, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-        states = play_from(world, random_policy(world), never, state, key, length).states
+        states = rollout(world, random_policy(world), never, state, key, length).states
         seen, last = (jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in (slice(-1), -1))
         return last, jax.vmap(look)(seen)
 

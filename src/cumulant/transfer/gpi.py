@@ -10,16 +10,17 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cumulant.features.coordinates import Features, Resolution, resolution_of, world_of
 from cumulant.freeplay.networks import Network
 from cumulant.goals.bins import phi
-from cumulant.goals.tasks import met
+from cumulant.goals.tasks import GoalTable, met
 from cumulant.goals.weights import in_units
 from cumulant.transfer.commitment import Commitment, committed_gpi
 from cumulant.transfer.values import all_values, doubt, in_doubt, possible
-from cumulant.worlds.episodes import Policy, in_stages
+from cumulant.worlds.episodes import Policy, Staged, in_stages
 from cumulant.worlds.protocol import World
 
 
@@ -36,15 +37,15 @@ def plain_gpi(network: Network, features: Features, w: Float[Array, "c k m"]) ->
 
 
 class PlanGuide(NamedTuple):
-    """What GPI goes by in a plan, stage by stage. Many plans have a leading axis n."""
+    """What GPI goes by in a task or a plan, stage by stage. Several have a leading axis n."""
 
-    w: Float[Array, "*n s c k m"]  # weights of each stage's goal
-    avoid: Float[Array, "*n s f k m"]  # weights of what each stage avoids
-    goal: Bool[Array, "*n s c k b"]  # where each stage's goal holds, in bins so fine that regions are made of them
-    stages: Int[Array, "*n"]
+    w: Float[Array | np.ndarray, "*n s c k m"]  # weights of each stage's goal
+    avoid: Float[Array | np.ndarray, "*n s f k m"]  # weights of what each stage avoids; f = 0 where nothing is
+    goal: GoalTable  # [*n, s]: where each stage's goal holds, in terms of the k features
+    stages: Int[Array | np.ndarray, "*n"]
 
 
-def certainly(table: Bool[Array, "c k b"], f: Float[Array, " k"], resolution: Resolution) -> Bool[Array, ""]:
+def certainly(table: GoalTable, f: Float[Array, " k"], resolution: Resolution) -> Bool[Array, ""]:
     """Whether a goal holds wherever features may be that are known to a resolution alone."""
     return jax.vmap(lambda f: met(table, f))(possible(f, resolution)).all(axis=(0, 2)).any()
 
@@ -52,6 +53,7 @@ def certainly(table: Bool[Array, "c k b"], f: Float[Array, " k"], resolution: Re
 class Thought(NamedTuple):
     """Why GPI took an action."""
 
+    stage: Int[Array, ""]  # that it had in mind
     clause: Int[Array, ""]
     feature: Int[Array, ""]  # of the policy that it followed
     bin: Int[Array, ""]
@@ -59,49 +61,44 @@ class Thought(NamedTuple):
 
 
 class Gpi(eqx.Module):
-    """Makes the policy for a goal, given as weights [c, k, m], or for a plan: a policy maker for `evaluate`."""
+    """Makes the policy for a goal from its `PlanGuide`, or from weights [c, k, m]: a policy maker for `evaluate`."""
 
     network: Network
     features: Features
     committed: bool = eqx.field(static=True, default=True)
     moved: Float[Array, "k k"] | None = None  # how far each feature's policies move every other, where it is known
 
-    def __call__(
-        self, world: World, w: Float[Array, "c k m"] | PlanGuide, avoid: Float[Array, "f k m"] | None = None
-    ) -> Policy:
-        """The policy for weights w, perhaps with weights of what to avoid, or for a plan, whatever the world."""
+    def __call__(self, world: World, guide: PlanGuide | Float[Array, "c k m"]) -> Policy:
+        """Return the policy for a goal, whatever the world. Only committed GPI takes heed of what a plan avoids."""
         resolution = resolution_of(self.features, world)
-        return self._planned(w, resolution) if isinstance(w, PlanGuide) else self._towards(w, avoid, resolution)
-
-    def _towards(
-        self,
-        w: Float[Array, "c k m"],
-        avoid: Float[Array, "f k m"] | None,
-        resolution: Resolution,
-    ) -> Policy:
-        if self.committed:
-            return committed_gpi(self.network, self.features, w, self.moved, avoid=avoid, resolution=resolution)
-        return plain_gpi(self.network, self.features, w)
-
-    def _planned(self, guide: PlanGuide, resolution: Resolution) -> Policy:
-        k, m = guide.w.shape[-2:]
+        if not isinstance(guide, PlanGuide):
+            return self._towards(guide, None, resolution)
+        w, avoid = jnp.asarray(guide.w), jnp.asarray(guide.avoid)
+        if len(w) == 1:
+            return self._towards(w[0], avoid[0], resolution)
+        k, m = w.shape[-2:]
 
         def holds(obs: Array) -> Bool[Array, " s"]:
             f = self.features(obs)[:k]
             return jax.vmap(lambda table: certainly(table, f, doubt(resolution, m)))(guide.goal)
 
-        def policy_at(stage: Int[Array, ""]) -> Policy:
-            return self._towards(guide.w[stage], guide.avoid[stage], resolution)
+        return in_stages(lambda stage: self._towards(w[stage], avoid[stage], resolution), holds, guide.stages)
 
-        return in_stages(policy_at, holds, guide.stages)
+    def _towards(self, w: Float[Array, "c k m"], avoid: Float[Array, "f k m"] | None, resolution: Resolution) -> Policy:
+        if self.committed:
+            return committed_gpi(self.network, self.features, w, self.moved, avoid=avoid, resolution=resolution)
+        return plain_gpi(self.network, self.features, w)
 
-    def thought(self, world: World, w: Float[Array, "c k m"], obs: Array, memory: Commitment | tuple) -> Thought:
-        """What was in mind when acting on an observation; `memory` is the policy's after it acted."""
+    def thought(self, world: World, guide: PlanGuide, obs: Array, memory: Staged | Commitment | tuple) -> Thought:
+        """Return what was in mind when acting on an observation; `memory` is the policy's after it acted."""
+        now = memory if isinstance(memory, Staged) else Staged(jnp.int32(0), memory)
+        stage = jnp.minimum(now.stage, guide.stages - 1)
+        w = jnp.asarray(guide.w)[stage]
         x, (k, m) = self.features(obs), w.shape[1:]
-        if isinstance(memory, Commitment):
-            resolution = doubt(resolution_of(self.features, world), m)
-            _, q = in_doubt(self.network, x, w[memory.clause], resolution)
-            return Thought(memory.clause, memory.feature, memory.bin, q.max(axis=2))
+        if isinstance(now.memory, Commitment):
+            clause, feature, bin = now.memory[:3]
+            _, q = in_doubt(self.network, x, w[clause], doubt(resolution_of(self.features, world), m))
+            return Thought(stage, clause, feature, bin, q.max(axis=2))
         values = all_values(self.network(x), w, phi(x[:k], m)).max(axis=3)
         clause, feature, bin = jnp.unravel_index(values.argmax(), values.shape)
-        return Thought(clause, feature, bin, values[clause])
+        return Thought(stage, clause, feature, bin, values[clause])

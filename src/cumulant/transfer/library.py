@@ -9,7 +9,8 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from cumulant import storage
 from cumulant.features.coordinates import (
@@ -29,9 +30,9 @@ from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.phrases import shortened
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.promises import remark
+from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.rewards import RewardTable
-from cumulant.goals.tasks import Task
-from cumulant.goals.tasks import tables_of as plain_tables_of
+from cumulant.goals.tasks import GoalTable, Task
 from cumulant.goals.weights import weights
 from cumulant.transfer import inference, library_folders, records
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
@@ -44,7 +45,7 @@ from cumulant.worlds.protocol import World, colours_of
 from cumulant.worlds.seen import Seen
 
 _FINER = 8  # times as many bins, to tell where a plan's stage is reached by features whose regions are no whole bins
-ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
+_ROUGH = 0.1  # of a bin: how far off the edges may be that words have in learnt features
 
 
 @dataclass(frozen=True)
@@ -142,41 +143,51 @@ class Library:
 
     def weights(self, goal: str | Task) -> Float[Array, "c d m"]:
         """A phrase's or a task's clauses as weights over the cumulants."""
-        return self.weights_of(jnp.asarray(self.task(goal).table()))
+        task = self.task(goal)
+        return jnp.asarray(self.guide(task).w)[0, : len(task.clauses)]
 
     def weights_of(self, table: Bool[Array, "c k b"]) -> Float[Array, "c d m"]:
         """The clauses of `Task.table` as weights over the cumulants."""
-        return self.weights_of_all(table[None])[0]
+        self._check_words()
+        return _weights(table, self.config.bins, self.grounding)
 
-    def weights_of_all(self, tables: Bool[Array, "tasks c k b"]) -> Float[Array, "tasks c d m"]:
-        """The same for many tasks: guides for `evaluate`."""
-        return self._checked_weights(tables, self.config.bins)
+    def guides_of(self, tables: PlanTable) -> PlanGuide:
+        """Return what guides GPI to goals, for `evaluate`.
 
-    def _checked_weights(self, tables: Bool[Array, "n c k b"], bins: int) -> Float[Array, "n c d m"]:
+        Args:
+            tables: The goals, as `goals.plans.tables_of` gives them, with a leading axis.
+
+        Returns:
+            The guides, with the same leading axis. A batch in which nothing is avoided has no weights for that.
+
+        """
+        self._check_words()
+        w, felt = _all_weights(tables.goal, self.config.bins, self.grounding), tables.goal
+        avoid = jnp.zeros((*w.shape[:2], 0, *w.shape[3:]))
+        if np.any(tables.avoid.allowed):
+            avoid = _all_weights(tables.avoid, self.config.bins, self.grounding)
+        if self.grounding and w.shape[1] > 1:
+            avoid, felt = _rounded(avoid), self._felt(tables.goal, w)
+        return PlanGuide(w, avoid, felt, tables.stages)
+
+    def _felt(self, goals: GoalTable, w: Float[Array, "n s c d m"]) -> GoalTable:
+        """Where stages' goals hold in terms of learnt features, so that a stage counts as reached where GPI stops."""
+        found = []
+        for i, own in enumerate(w):
+            goal = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], goals)
+            fine = math.lcm(self.config.bins, int(goal.bins[0, 0])) * _FINER
+            exact = np.asarray(_all_weights(goal, fine, self.grounding))[0]
+            whole = np.repeat(np.asarray(own), fine // self.config.bins, axis=-1)
+            exact = np.where(_nearly_whole(whole), whole.round(), exact)
+            most = exact.max(axis=-1, keepdims=True)  # 0 for a coordinate that may be anything, -1 for no clause
+            found.append(GoalTable((exact >= most / 2) & (most >= 0), np.full(len(exact), fine, np.int32)))
+        size = -(-max(each.allowed.shape[-1] for each in found) // MAX_BINS) * MAX_BINS
+        allowed = [np.pad(each.allowed, [(0, 0)] * 3 + [(0, size - each.allowed.shape[-1])]) for each in found]
+        return GoalTable(np.stack(allowed), np.stack([each.bins for each in found]))
+
+    def _check_words(self) -> None:
         if not self.knows_words:
             raise ValueError(f"{self.why_no_words}: give a reward")
-        return _weights_of_all(tables, bins, self.grounding)
-
-    def guides_of(self, tables: Bool[Array, "n c k b"] | PlanTable) -> Float[Array, "n c d m"] | PlanGuide:
-        """What guides GPI to goals whose tables `goals.plans.tables_of` gives: guides for `evaluate`."""
-        if not isinstance(tables, PlanTable):
-            return self.weights_of_all(tables)
-        m, regions = self.config.bins, tables.goal.shape[-1]
-        fine = fine_bins(m, regions, self.grounding)
-        w, avoid, exact = (
-            self._by_stage(table, bins) for table, bins in ((tables.goal, m), (tables.avoid, m), (tables.goal, fine))
-        )
-        if self.grounding:  # so that a stage counts as reached where GPI stops, and an edge of its bins is an edge
-            whole = jnp.repeat(w, fine // m, axis=-1)
-            exact, avoid = jnp.where(_nearly_whole(whole), whole.round(), exact), _rounded(avoid)
-        most = exact.max(axis=-1, keepdims=True)  # 0 for a coordinate that may be anything, -1 for no clause
-        return PlanGuide(w, avoid, (exact >= most / 2) & (most >= 0), tables.stages)
-
-    def _by_stage(self, tables: Bool[Array, "n s c k b"], bins: int) -> Float[Array, "n s c d m"]:
-        if not tables.shape[2]:
-            return jnp.zeros((*tables.shape[:3], len(self.feature_names), bins))
-        every = self._checked_weights(tables.reshape(-1, *tables.shape[2:]), bins)
-        return every.reshape(*tables.shape[:2], *every.shape[1:])
 
     def plan(self, goal: str | Task | Plan) -> Plan:
         """The plan that a phrase means in this library's world; of a plain goal, a plan of one stage."""
@@ -215,9 +226,9 @@ class Library:
         begin, act, sees, _ = self.gpi(committed)(self.seen, guide)
         return Policy(jax.jit(begin), jax.jit(act), sees, _called(goal))
 
-    def guide(self, goal: str | Task | Plan) -> Float[Array, "c d m"] | PlanGuide:
-        """What GPI goes by: a task's weights, or a plan's stage by stage."""
-        return jax.tree.map(lambda leaf: leaf[0], self.guides_of(tables_of([self.goal(goal)])))
+    def guide(self, goal: str | Task | Plan) -> PlanGuide:
+        """What GPI goes by in a task or a plan, stage by stage."""
+        return jax.tree.map(lambda leaf: leaf[0, ...], self.guides_of(tables_of([self.goal(goal)])))
 
     def learn_reward(
         self, reward: Reward, key: PRNGKeyArray, budget: int, paper: bool = False
@@ -245,7 +256,10 @@ class Library:
         """The same for many rewards, each by itself. A task's is 1 where it holds; what its words say is not told."""
         inference.check_budget(budget)
         tasks = [reward for reward in rewards if isinstance(reward, Task)]
-        tables = plain_tables_of(tasks) if tasks else jax.tree.map(lambda *leaves: jnp.stack(leaves), *rewards)
+        if tasks:
+            tables: PyTree = jax.tree.map(lambda leaf: leaf[:, 0], tables_of(tasks).goal)
+        else:
+            tables = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rewards)
         keys = jax.random.split(key, len(rewards))
         learnt = inference.learn_many(
             self.seen, self.gpi(), self.config.bins, reward_of, tables, keys, (budget,), paper
@@ -325,23 +339,22 @@ def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:
     return str(goal) if isinstance(goal, str | Task | Plan) else "weights"
 
 
-def _nearly_whole(shares: Float[Array, "*n"]) -> Bool[Array, "*n"]:
+def _nearly_whole(shares: Float[Array | np.ndarray, "*n"]) -> Bool[Array | np.ndarray, "*n"]:
     """Whether a bin lies all but inside a region, or all but outside: words are learnt from a few frames."""
-    return jnp.abs(shares - shares.round()) <= ROUGH
+    return abs(shares - shares.round()) <= _ROUGH
 
 
 def _rounded(shares: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.where(_nearly_whole(shares), shares.round(), shares)
 
 
-def fine_bins(bins: int, regions: int, grounding: Grounding | None) -> int:
-    """So many bins that the regions of a plan's stages are made of whole ones, or nearly, where features are learnt."""
-    return math.lcm(bins, regions) * (_FINER if grounding else 1)
+def _weights(table: Bool[Array, "c k b"] | GoalTable, bins: int, grounding: Grounding | None) -> Float[Array, "c d m"]:
+    return (grounding.weights if grounding else weights)(table, bins)
 
 
 @eqx.filter_jit
-def _weights_of_all(
-    tables: Bool[Array, "tasks c k b"], bins: int, grounding: Grounding | None
-) -> Float[Array, "tasks c d m"]:
-    mean = grounding.weights if grounding else weights
-    return jax.vmap(lambda table: mean(table, bins))(tables)
+def _all_weights(tables: GoalTable, bins: int, grounding: Grounding | None) -> Float[Array, "n s c d m"]:
+    """The clauses of every stage of every goal; one after the other, since the tables are wide."""
+    flat = jax.tree.map(lambda leaf: jnp.asarray(leaf).reshape(-1, *leaf.shape[2:]), tables)
+    found = jax.lax.map(lambda table: _weights(table, bins, grounding), flat)
+    return found.reshape(*tables.allowed.shape[:2], *found.shape[1:])

@@ -44,6 +44,7 @@ class Belief(NamedTuple):
     boxes: Int[Array, "*n"]  # how many conjunctions it is read as a sum of; 0 for a sum over single features
     sure: Float[Array, "*n"]  # posterior probability of this reading
     explained: Float[Array, "*n"]  # share of the reward's variance that it accounts for
+    earned: Float[Array, "*n"]  # the sum of all rewards
 
 
 def first(labelled: Labelled, n: Int[Array, ""]) -> Labelled:
@@ -54,9 +55,9 @@ def first(labelled: Labelled, n: Int[Array, ""]) -> Labelled:
 
 def least_squares(labelled: Labelled, bins: int) -> Belief:
     """The paper's fit. There is no other reading to compare it with."""
-    labelled, scale = _in_units(labelled)
+    earned, (labelled, scale) = labelled.reward.sum(), _in_units(labelled)
     w, error = _regressed(labelled, bins, jnp.ones(labelled.bins.shape[1], bool), jnp.eye(bins))
-    return Belief(scale * w, jnp.int32(0), jnp.ones(()), _explained(error, labelled))
+    return Belief(scale * w, jnp.int32(0), jnp.ones(()), _explained(error, labelled), earned)
 
 
 def fit(labelled: Labelled, bins: int, key: PRNGKeyArray) -> Belief:
@@ -65,7 +66,7 @@ def fit(labelled: Labelled, bins: int, key: PRNGKeyArray) -> Belief:
     Behaviour that seeks the reward makes features go together that have nothing to do with each other: where an object
     was brought, there the agent stands. Least squares gives weight to both.
     """
-    labelled, scale = _in_units(labelled)
+    earned, (labelled, scale) = labelled.reward.sum(), _in_units(labelled)
     n, k = labelled.taken.sum(), labelled.bins.shape[1]
     w, sum_error, kept = _sparse_sum(labelled, bins)
 
@@ -91,6 +92,7 @@ def fit(labelled: Labelled, bins: int, key: PRNGKeyArray) -> Belief:
         boxes=jnp.where(varies, model, 0),
         sure=varies * sure,
         explained=_explained(jnp.concatenate([sum_error[None], errors])[model], labelled),
+        earned=earned,
     )
 
 

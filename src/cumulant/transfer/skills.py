@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from cumulant.features.coordinates import Features, feature_count, world_of
 from cumulant.freeplay.networks import Network, own_value
-from cumulant.worlds.episodes import Play, Policy, over_episodes, play_from
+from cumulant.worlds.episodes import Policy, Rollout, over_episodes, rollout
 from cumulant.worlds.protocol import World, at_once, never
 from cumulant.worlds.seen import observation_rank
 
@@ -22,13 +22,13 @@ def play_skill(
     policy: tuple[Int[Array, ""], Int[Array, ""]],
     start: PyTree,
     steps: int,
-) -> Play:
+) -> Rollout:
     """The policy (i, j), which brings feature i into bin j, by itself."""
 
     def act(memory: tuple, obs: Array, key: PRNGKeyArray) -> tuple[tuple, Array]:
         return memory, own_value(network(features(obs)))[policy].argmax()
 
-    return play_from(world, Policy(lambda obs: (), act), never, start, jax.random.key(0), steps)
+    return rollout(world, Policy(lambda obs: (), act), never, start, jax.random.key(0), steps)
 
 
 def features_along(world: World, features: Features, states: PyTree) -> Float[Array, "t d"]:

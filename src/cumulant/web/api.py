@@ -17,7 +17,7 @@ from cumulant.goals.regions import Region
 from cumulant.goals.tasks import Task
 from cumulant.transfer.gpi import Thought
 from cumulant.transfer.reward_models import MODELS
-from cumulant.web import grids, schemas
+from cumulant.web import schemas
 from cumulant.web.episodes import Aim, Leg, Lesson, TooShort
 from cumulant.web.episodes import Episode as PlayedEpisode
 from cumulant.web.examples import examples_for
@@ -234,7 +234,7 @@ def _aim_for(player: Player, request: schemas.EpisodeRequest | schemas.EvaluateR
     aim = _aim(player, request)
     try:
         if request.method == "oracle":  # the one who may refuse
-            player.guides(request.method, aim)
+            player.check_oracle(aim)
     except ValueError as error:
         raise Refused(Problem(message=str(error))) from None
     return aim
@@ -305,12 +305,11 @@ def _condition(task: Task, name: str, allowed: tuple[int, ...]) -> schemas.Condi
 def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
     """An episode in the API's words. Positions are exact: a page that sends them back gets the same episode."""
     current = np.minimum(episode.stages, len(aim.plan.stages) - 1)
-    bits = [_bits(goal, table, episode.positions) for goal, table in zip(aim.plan.goals, aim.regions.goal, strict=True)]
     return schemas.Episode(
         positions=episode.positions.tolist(),
         bins=episode.bins.tolist(),
-        stages=episode.stages,
-        met=[bits[stage][t].tolist() for t, stage in enumerate(current)],
+        stages=episode.stages.tolist(),
+        met=[_bits(aim.plan.goals[stage], held) for stage, held in zip(current, episode.met, strict=True)],
         actions=episode.actions.tolist(),
         thoughts=None if episode.thoughts is None else _thoughts(episode.thoughts),
         success=episode.success,
@@ -318,28 +317,28 @@ def _told(aim: Aim, episode: PlayedEpisode) -> schemas.Episode:
     )
 
 
-def _bits(goal: Task, table: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Which conditions hold, [states, clauses]: bit i is the clause's condition i."""
-    held = grids.met(table, positions)
-    conditions = [[goal.names.index(name) for name, _ in clause] for clause in goal.conditions()]
-    return np.stack([held[:, c, which] @ (1 << np.arange(len(which))) for c, which in enumerate(conditions)], axis=1)
+def _bits(goal: Task, held: np.ndarray) -> list[int]:
+    """Which conditions hold of each clause, of all [clauses, k]: bit i is the clause's condition i."""
+    return [
+        sum(int(row[goal.names.index(name)]) << i for i, (name, _) in enumerate(clause))
+        for row, clause in zip(held, goal.conditions(), strict=False)
+    ]
 
 
 def _violation(aim: Aim, episode: PlayedEpisode) -> str:
     """What broke the plan, in words."""
     if not episode.broken:
         return ""
-    stage = episode.stages[-1]
+    stage = int(episode.stages[-1])
     entered = episode.broken == "entered"
     what = aim.plan.stages[stage].avoid if entered else aim.plan.kept[stage]
     return f"{episode.broken} {what.coarsest()}" if what else episode.broken
 
 
-def _thoughts(had: list[tuple[int, Thought]]) -> list[schemas.Thought]:
+def _thoughts(had: Thought) -> list[schemas.Thought]:
     return [
         schemas.Thought(stage=stage, clause=c, feature=i, bin=j, values=values)
-        for stage, each in had
-        for c, i, j, values in zip(*(leaf.tolist() for leaf in each[:3]), _rounded(each.values), strict=True)
+        for stage, c, i, j, values in zip(*(leaf.tolist() for leaf in had[:4]), _rounded(had.values), strict=True)
     ]
 
 

@@ -1,29 +1,36 @@
 """What a player is asked and what it shows: an aim, an episode, what a lesson taught, pictures."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int, PyTree, UInt8
+from jaxtyping import Bool, Float, Int, PyTree, UInt8
 
-from cumulant.goals.plans import Plan
+from cumulant.goals.plans import Plan, PlanTable
 from cumulant.goals.tasks import Task
-from cumulant.transfer.gpi import Thought
-from cumulant.web.courses import Broken, Regions
+from cumulant.transfer.gpi import PlanGuide, Thought
+
+MAX_STAGES = 8  # of a plan on the page: an episode is as many times as long as that of a plain goal
+
+Broken = Literal["", "entered", "lost"]  # how a plan failed: what is avoided was entered, or what is kept was lost
 
 
 class Aim(NamedTuple):
-    """A goal or a plan made ready: what to act on, stage by stage, and what counts as reaching it."""
+    """A goal or a plan made ready: what counts as reaching it, and what GPI acts on. Both have a leading axis 1."""
 
     plan: Plan
-    weights: Float[np.ndarray, "s c d m"]
-    avoid: Float[np.ndarray, "s f d m"]  # f = c, or 0 where no stage avoids anything
-    regions: Regions
+    table: PlanTable
+    guide: PlanGuide
 
     @property
     def task(self) -> Task | None:
         """The plain goal that it is, if it is one."""
         return self.plan.task
+
+    @property
+    def weights(self) -> Float[np.ndarray, "s c d m"]:
+        """The weights of each stage's clauses; clauses that never hold fill them up."""
+        return np.asarray(self.guide.w)[0, : len(self.plan.stages)]
 
 
 class Leg(NamedTuple):
@@ -43,12 +50,17 @@ class Episode(NamedTuple):
 
     positions: Float[np.ndarray, "states k"]  # the world's features, as shares of their ranges
     bins: Int[np.ndarray, "states d"]  # where φ is 1
-    stages: list[int]  # of the states: the current one; the number of stages where all are reached
+    met: Bool[np.ndarray, "states c k"]  # which conditions of the current stage hold, of the last where all are reached
+    stages: Int[np.ndarray, " states"]  # the current one; the number of stages where all are reached
     actions: Int[np.ndarray, " t"]
-    thoughts: list[tuple[int, Thought]] | None  # one after the other, with the stage in mind; None where nobody thinks
+    thoughts: Thought | None  # leading axis t; None where nobody thinks
     success: bool
     broken: Broken  # how a plan failed
-    state: Callable[[int], PyTree]  # after so many steps: [1, ...]
+    states: PyTree  # leading axis t + 1
+
+    def state(self, t: int) -> PyTree:
+        """The state after t steps."""
+        return jax.tree.map(lambda leaf: leaf[t], self.states)
 
 
 class Lesson(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cumulant.web.compiled import MAX_STAGES
+from cumulant.web.episodes import MAX_STAGES
 from cumulant.web.player import Method
 
 # Strict numbers: JSON's `true` is no 1, nor is "1".

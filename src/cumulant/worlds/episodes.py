@@ -14,12 +14,14 @@ from cumulant.goals import plans
 from cumulant.goals.phrases import shortened
 from cumulant.goals.plans import Plan, PlanTable, Progress
 from cumulant.goals.rewards import RewardTable, value
-from cumulant.goals.tasks import Task, reached
+from cumulant.goals.tasks import GoalTable, Task, reached
 from cumulant.worlds.protocol import Goal, World, at_once, done_in, step_unless
 from cumulant.worlds.seen import observation_rank, seen
 
 # Frames seen at once: each takes up to a few hundred kilobytes on its way through an encoder.
 _FRAMES_AT_ONCE = {"cpu": 1024, "elsewhere": 16_384}
+
+_STRIDE = 8  # steps from one look at whether all episodes are over to the next
 
 Reward = Callable[[PyTree], Float[Array, ""]]  # of a state
 
@@ -51,30 +53,36 @@ class Policy(NamedTuple):
 PolicyMaker = Callable[[Any, Any], Policy]
 
 
-class Course(NamedTuple):
-    """What an episode is to achieve: pure functions that follow it from state to state. Progress is any pytree."""
+class GoalTracker(NamedTuple):
+    """How far a goal has come in an episode: pure functions that follow it from state to state."""
 
-    begin: Callable[[PyTree], PyTree]  # of the first state
-    follow: Callable[[PyTree, PyTree], PyTree]  # progress, and the state that follows
-    success: Callable[[PyTree], Bool[Array, ""]]
-    over: Callable[
-        [PyTree, Int[Array, ""]], Bool[Array, ""]
-    ]  # progress, and the steps taken: whether time stands still
-    stages: int = 1  # for each of which there is the world's time limit
+    begin: Callable[[PyTree, Any], Progress]  # the first state, and the stage to begin with
+    follow: Callable[[Progress, PyTree], Progress]  # the progress so far, and the state that follows
+    stages: Int[Array | np.ndarray, ""] | int = 1  # of the goal: there is the world's time limit for each of them
+    most: int = 1  # stages that there is room for
+
+    def success(self, progress: Progress) -> Bool[Array, "*n"]:
+        """Return whether all stages are reached."""
+        return progress.stage >= self.stages
+
+    def over(self, progress: Progress) -> Bool[Array, "*n"]:
+        """Return whether nothing more can come of it: success, or the first violation."""
+        return progress.violated | self.success(progress)
 
 
-class Play(NamedTuple):
-    """One episode. After the goal is reached, time stands still: the later states repeat."""
+class Rollout(NamedTuple):
+    """One episode. After its end time stands still: the later states repeat, and actions mean nothing."""
 
-    states: PyTree  # leading axis max_steps + 1
+    states: PyTree  # leading axis t + 1
     actions: Int[Array, " t"]
     success: Bool[Array, ""]
-    steps: Int[Array, ""]  # taken until the goal, or max_steps
+    steps: Int[Array, ""]  # taken until the end
     memories: PyTree  # the policy's after each action, leading axis t: what it had in mind
-    progress: PyTree  # at the end: of a plan, `Progress`; of a plain goal, whether it was reached
+    progress: Progress  # at the end
+    stages: Int[Array, " t+1"]  # the current one in each state
 
 
-def random_policy(world: World, table: Bool[Array, "c k m"] | PlanTable | None = None) -> Policy:
+def random_policy(world: World, table: Any = None) -> Policy:
     """Random play, the lower bound, whatever the task.
 
     >>> import cumulant
@@ -89,11 +97,17 @@ def episode_keys(seed: int, episodes: int) -> Key[Array, " episodes"]:
     return jax.vmap(jax.random.key)(np.uint32(seed) + np.arange(episodes, dtype=np.uint32))
 
 
-def play(world: World, policy: Policy, goal: Goal | Course | Task | Plan, key: PRNGKeyArray) -> Play:
-    """An episode from a random start, until the goal or the time limit. A start inside the goal is a success.
+def play(world: World, policy: Policy, goal: Goal | GoalTracker | Task | Plan, key: PRNGKeyArray) -> Rollout:
+    """Play an episode from a random start, until the goal or the time limit. A start inside the goal is a success.
 
-    The goal is a task, a plan, or any predicate on states. The time limit holds for each stage of a plan: a plan of
-    three has three times as long. It ends at its first violation, too.
+    The time limit holds for each stage of a plan: a plan of three has three times as long. It ends at its first
+    violation, too.
+
+    Args:
+        world: The world; the policy sees it as it is made to.
+        policy: Who acts.
+        goal: A task, a plan, or any predicate on states.
+        key: The episode's: `episode_keys` says which is that of a seed.
 
     >>> import jax, cumulant
     >>> world = cumulant.Spriteworld(max_steps=20)
@@ -106,86 +120,112 @@ def play(world: World, policy: Policy, goal: Goal | Course | Task | Plan, key: P
     >>> episode = cumulant.play(library.world, library.policy(plan), plan, jax.random.key(0))
     >>> bool(episode.success), int(episode.progress.stage)
     (True, 2)
+
     """
     world = policy.sees(world)
     key_start, key_act = jax.random.split(key)
-    if isinstance(goal, Task | Plan):
-        goal = aim_of(world, jax.tree.map(lambda leaf: leaf[0], plans.tables_of([goal])))
-    return play_from(world, policy, goal, world.reset(key_start), key_act)
+    return rollout(world, policy, goal, world.reset(key_start), key_act)
 
 
-def play_from(
-    world: World, policy: Policy, goal: Goal | Course, start: PyTree, key: PRNGKeyArray, steps: int | None = None
-) -> Play:
-    """An episode from a given start, of `steps` instead of the world's time limit if given."""
-    course = goal if isinstance(goal, Course) else course_of(goal)
-    (_, _, progress, taken), (states, actions, memories) = jax.lax.scan(
-        _stepping(world, policy, course),
-        _first(world, policy, course, start),
-        jax.random.split(key, steps or world.max_steps * course.stages),
-    )
-    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
-    return Play(states, actions, course.success(progress), taken, memories, progress)
+def rollout(
+    world: World,
+    policy: Policy,
+    goal: Goal | GoalTracker | Task | Plan,
+    start: PyTree,
+    key: PRNGKeyArray,
+    length: int | None = None,
+    stage: Int[Array | np.ndarray, ""] | int = 0,
+    stop: Int[Array | np.ndarray, ""] | None = None,
+    together: tuple[str, ...] = (),
+    record: bool = True,
+) -> Rollout:
+    """Play an episode from a given start: the only place where a policy meets a world.
 
+    Args:
+        world: The world as the policy sees it.
+        policy: Who acts.
+        goal: What ends the episode.
+        start: The first state.
+        key: The t-th action has the t-th part of it, however long the episode may be.
+        length: The steps that there is time for, if not the world's limit for each stage.
+        stage: The stage to begin with.
+        stop: The steps after which to stop on the way; another episode can go on from there.
+        together: Axes of `vmap` whose episodes are played side by side: once all are over, nothing is computed.
+        record: Whether to keep states, actions, memories and stages; else there are none.
 
-def play_out(world: World, policy: Policy, goal: Goal | Course, key: PRNGKeyArray) -> tuple[PyTree, Int[Array, ""]]:
-    """The progress and the steps with which the episode of `play` ends; nothing is played after its end."""
-    if at_once(world) is not None:  # no such loop may call the host; and there, what is over costs no step anyway
-        played = play(world, policy, goal, key)
-        return played.progress, played.steps
-    world = policy.sees(world)
-    key_start, key_act = jax.random.split(key)
-    course = goal if isinstance(goal, Course) else course_of(goal)
-    step, first = _stepping(world, policy, course), _first(world, policy, course, world.reset(key_start))
-    keys = jax.random.split(key_act, world.max_steps * course.stages)
+    """
+    tracker = tracker_of(world, goal)
+    limit: Any = world.max_steps * tracker.stages if length is None else length
+    limit = limit if stop is None else jnp.minimum(stop, limit)
+    length = world.max_steps * tracker.most if length is None else length
 
-    def goes_on(carry: tuple) -> Bool[Array, ""]:
-        time, (state, _, progress, steps) = carry
-        return (time < len(keys)) & ~course.over(progress, steps) & ~done_in(world, state)
-
-    _, (_, _, progress, taken) = jax.lax.while_loop(
-        goes_on, lambda carry: (carry[0] + 1, step(carry[1], keys[carry[0]])[0]), (0, first)
-    )
-    return progress, taken
-
-
-def _first(world: World, policy: Policy, course: Course, start: PyTree) -> tuple:
-    return start, policy.begin(world.observe(start)), course.begin(start), jnp.zeros((), jnp.int32)
-
-
-def _stepping(world: World, policy: Policy, course: Course) -> Callable[[tuple, PRNGKeyArray], tuple[tuple, tuple]]:
-    """One step of an episode, for `scan`. The carry is the state, the policy's memory, the progress, and the steps."""
+    def over(state: PyTree, progress: Progress, steps: Int[Array, ""]) -> Bool[Array, ""]:
+        return tracker.over(progress) | done_in(world, state) | (steps >= limit)
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
         state, memory, progress, steps = carry
-        over = course.over(progress, steps) | done_in(world, state)
+        ended = over(state, progress, steps)
         memory, action = policy.act(memory, world.observe(state), key)
-        following = step_unless(world, over, state, action)
-        return (following, memory, course.follow(progress, following), steps + ~over), (following, action, memory)
+        following = step_unless(world, ended, state, action)
+        progress = tracker.follow(progress, following)
+        now = (following, jnp.asarray(action, jnp.int32), memory, progress.stage)
+        return (following, memory, progress, steps + ~ended), now if record else ()
 
-    return step
+    def some(carry: tuple, keys: Key[Array, " n"]) -> tuple[tuple, tuple]:
+        return jax.lax.scan(step, carry, keys)
+
+    def none(carry: tuple, keys: Key[Array, " n"]) -> tuple[tuple, tuple]:
+        state, memory, progress, _ = carry
+        now = (state, jnp.int32(0), memory, progress.stage) if record else ()
+        return carry, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(keys), *leaf.shape)), now)
+
+    def unless_over(carry: tuple, keys: Key[Array, " n"]) -> tuple[tuple, tuple]:
+        state, _, progress, steps = carry
+        ended = jax.lax.pmin(over(state, progress, steps).astype(jnp.int32), together)
+        return jax.lax.cond(ended == 1, none, some, carry, keys)
+
+    progress = tracker.begin(start, stage)
+    carry = (start, policy.begin(world.observe(start)), progress, jnp.zeros((), jnp.int32))
+    if together and at_once(world) is None:  # on the host, what is over costs no step anyway
+        keys = jax.random.split(key, (-(-length // _STRIDE), _STRIDE))
+        carry, recorded = jax.lax.scan(unless_over, carry, keys)
+        recorded = jax.tree.map(lambda leaf: leaf.reshape(keys.size, *leaf.shape[2:])[:length], recorded)
+    else:
+        carry, recorded = some(carry, jax.random.split(key, length))
+    _, _, ending, steps = carry
+    if not record:
+        nothing = jnp.zeros(0, jnp.int32)
+        return Rollout((), nothing, tracker.success(ending), steps, (), ending, nothing)
+    states, actions, memories, stages = recorded
+    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states)
+    stages = jnp.concatenate([progress.stage[None], stages])
+    return Rollout(states, actions, tracker.success(ending), steps, memories, ending, stages)
 
 
-def course_of(goal: Goal) -> Course:
-    """The course of a plain goal: over as soon as it holds."""
-    return Course(goal, lambda done, state: done | goal(state), lambda done: done, lambda done, steps: done)
+def tracker_of(
+    world: World, goal: Goal | GoalTracker | Task | Plan | PlanTable | Bool[Array | np.ndarray, "c k m"]
+) -> GoalTracker:
+    """Return what follows a goal in a world: a predicate on states, a task, a plan, or the table of one."""
+    if isinstance(goal, GoalTracker):
+        return goal
+    if isinstance(goal, Task):
+        goal = jax.tree.map(lambda leaf: leaf[0, ...], plans.tables_of([goal]))
+    table = goal.table() if isinstance(goal, Plan) else goal
+    if isinstance(table, PlanTable):
+        return GoalTracker(
+            begin=lambda state, stage: plans.begin(table, world.features(state), stage),
+            follow=lambda progress, state: plans.follow(table, progress, world.features(state)),
+            stages=table.stages,
+            most=len(table.goal.allowed),
+        )
+    holds = table if callable(table) else goal_of(world, jnp.asarray(table))
 
+    def progress(done: Bool[Array, ""]) -> Progress:
+        no = jnp.zeros((), bool)
+        return Progress(jnp.asarray(done, jnp.int32), no, no, no)
 
-def plan_course(world: World, table: PlanTable) -> Course:
-    """The course of a plan: over when all stages are reached, at the first violation, or when its time is up."""
-
-    def over(progress: Progress, steps: Int[Array, ""]) -> Bool[Array, ""]:
-        return progress.violated | success(progress) | (steps >= world.max_steps * table.stages)
-
-    def success(progress: Progress) -> Bool[Array, ""]:
-        return progress.stage >= table.stages
-
-    return Course(
-        begin=lambda state: plans.begin(table, world.features(state)),
-        follow=lambda progress, state: plans.follow(table, progress, world.features(state)),
-        success=success,
-        over=over,
-        stages=len(table.goal),
+    return GoalTracker(
+        lambda state, stage: progress(holds(state)), lambda before, state: progress((before.stage > 0) | holds(state))
     )
 
 
@@ -199,7 +239,7 @@ class Staged(NamedTuple):
 def in_stages(
     policy_at: Callable[[Int[Array, ""]], Policy],
     holds: Callable[[Shaped[Array, "..."]], Bool[Array, " s"]],
-    stages: Int[Array, ""],
+    stages: Int[Array | np.ndarray, ""],
 ) -> Policy:
     """The policy for a plan: in each stage that stage's own, begun anew where the stage begins.
 
@@ -222,79 +262,88 @@ def in_stages(
     return Policy(begin, act, *policy_at(jnp.int32(0))[2:])
 
 
-def play_many(world: World, policy: Policy, goal: Goal | Course | Task | Plan, keys: Key[Array, " n"]) -> Play:
+def play_many(world: World, policy: Policy, goal: Goal | GoalTracker | Task | Plan, keys: Key[Array, " n"]) -> Rollout:
     """The episodes of many keys, side by side: leaves have a leading axis n."""
     return jax.vmap(lambda key: play(world, policy, goal, key))(keys)
 
 
-def goal_of(world: World, table: Bool[Array, "c k m"]) -> Goal:
+def goal_of(world: World, table: Bool[Array, "c k m"] | GoalTable) -> Goal:
     """Whether a state is where a task wants it, as `Task.table` describes the task."""
     return lambda state: reached(table, world.features(state))
 
 
-def aim_of(world: World, table: Bool[Array, "c k m"] | PlanTable) -> Goal | Course:
-    """What to play for: the goal of a task's table, or the course of a plan's."""
-    return plan_course(world, table) if isinstance(table, PlanTable) else goal_of(world, table)
-
-
-def reward_of(world: World, table: Bool[Array, "c k m"] | RewardTable) -> Reward:
+def reward_of(world: World, table: Bool[Array, "c k m"] | GoalTable | RewardTable) -> Reward:
     """A reward of the state: of a task's table, 1 where the task holds and 0 elsewhere."""
     if isinstance(table, RewardTable):
         return lambda state: value(table, world.features(state))
     return lambda state: reached(table, world.features(state)).astype(jnp.float32)
 
 
-def attempt(
-    world: World, make_policy: PolicyMaker, table: Bool[Array, "c k m"] | PlanTable, guide: Any, key: PRNGKeyArray
-) -> Play:
-    """One episode of the task or plan that the table describes, by the policy made from the guide."""
-    policy = make_policy(world, guide)
-    return play(world, policy, aim_of(policy.sees(world), table), key)
-
-
 @eqx.filter_jit
-def attempts(
+def rollouts(
     world: World,
     make_policy: PolicyMaker,
-    tables: Bool[Array, "tasks c k m"] | PlanTable,
-    guides: PyTree[Shaped[Array, "tasks ..."]],
-    keys: Key[Array, "tasks episodes"],
-) -> Play:
-    """An episode for every task and key, from its start to its end: leaves are [tasks, episodes, ...]."""
-    return over_episodes(world, partial(attempt, world, make_policy), (tables, guides), keys)
+    tables: PlanTable | Bool[Array, "tasks c k m"],
+    guides: PyTree[Shaped[Array | np.ndarray, "tasks ..."]],
+    keys: Key[Array, "*tasks episodes"],
+    start: PyTree | None = None,
+    stage: Int[Array | np.ndarray, ""] | int = 0,
+    stop: Int[Array | np.ndarray, ""] | None = None,
+) -> Rollout:
+    """Play an episode for every goal and key, as one program for all goals whose tables have one shape.
 
+    Args:
+        world: The world.
+        make_policy: Makes the policy for a goal from its guide.
+        tables: The goals, as `goals.plans.tables_of` gives them.
+        guides: What the policies are made from.
+        keys: Those of the episodes, as for `play`. Of a single goal, they need no leading axis.
+        start: The first state of all episodes, if not a random one each.
+        stage: The stage to begin with, as for `rollout`.
+        stop: The steps after which to stop, as for `rollout`.
 
-@eqx.filter_jit
-def attempts_at_one(
-    world: World,
-    make_policy: PolicyMaker,
-    tables: Bool[Array, "1 c k m"] | PlanTable,
-    guides: PyTree[Shaped[Array, "1 ..."]],
-    keys: Key[Array, " episodes"],
-) -> Play:
-    """The same of a single task: leaves are [episodes, ...]."""
-    return jax.tree.map(lambda leaf: leaf[0], attempts(world, make_policy, tables, guides, keys[None]))
+    Returns:
+        The episodes; leaves have the leading axes of the keys.
+
+    """
+    return _rollouts(world, make_policy, tables, guides, keys, start, stage, stop)
 
 
 @eqx.filter_jit
 def endings(
     world: World,
     make_policy: PolicyMaker,
-    tables: Bool[Array, "tasks c k m"] | PlanTable,
-    guides: PyTree[Shaped[Array, "tasks ..."]],
-    keys: Key[Array, "tasks episodes"],
-) -> tuple[Bool[Array, "tasks episodes"], Int[Array, "tasks episodes"], Bool[Array, "tasks episodes"]]:
-    """Success, steps, and whether a plan was violated, of an episode for every task and key, all at once."""
+    tables: PlanTable | Bool[Array, "tasks c k m"],
+    guides: PyTree[Shaped[Array | np.ndarray, "tasks ..."]],
+    keys: Key[Array, "*tasks episodes"],
+) -> tuple[Bool[Array, "*tasks episodes"], Int[Array, "*tasks episodes"], Bool[Array, "*tasks episodes"]]:
+    """Return success, steps, and whether a plan was violated, of the episodes of `rollouts`; nothing else is kept."""
+    ended = _rollouts(world, make_policy, tables, guides, keys, record=False)
+    return ended.success, ended.steps, ended.progress.violated
 
-    def ending(table: Any, guide: Any, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
+
+def _rollouts(
+    world: World,
+    make_policy: PolicyMaker,
+    tables: PlanTable | Bool[Array, "tasks c k m"],
+    guides: PyTree[Shaped[Array | np.ndarray, "tasks ..."]],
+    keys: Key[Array, "*tasks episodes"],
+    start: PyTree | None = None,
+    stage: Int[Array | np.ndarray, ""] | int = 0,
+    stop: Int[Array | np.ndarray, ""] | None = None,
+    record: bool = True,
+) -> Rollout:
+    def one(table: PyTree, guide: PyTree, key: PRNGKeyArray, together: tuple[str, ...] = ()) -> Rollout:
         policy = make_policy(world, guide)
-        aim = aim_of(policy.sees(world), table)
-        progress, steps = play_out(world, policy, aim, key)
-        if isinstance(aim, Course):
-            return aim.success(progress), steps, progress.violated
-        return progress, steps, jnp.zeros((), bool)
+        seen = policy.sees(world)
+        key_start, key_act = jax.random.split(key)
+        first = seen.reset(key_start) if start is None else start
+        return rollout(seen, policy, tracker_of(seen, table), first, key_act, None, stage, stop, together, record)
 
-    return over_episodes(world, ending, (tables, guides), keys, ends_early=True)
+    if keys.ndim == 1:
+        played = over_episodes(world, one, (tables, guides), keys[None], ends_early=True)
+        return jax.tree.map(lambda leaf: leaf[0], played)
+    return over_episodes(world, one, (tables, guides), keys, ends_early=True)
 
 
 def over_episodes(
@@ -304,34 +353,49 @@ def over_episodes(
     keys: Key[Array, "tasks n"],
     ends_early: bool = False,
 ) -> PyTree[Shaped[Array, "tasks n ..."]]:
-    """The function of each task's part of `xs` and each of its keys: all at once, or in waves if the world says so."""
-    most = at_once(world)
-    if most is None and len(keys) == 1:  # to trace it for many tasks takes half as long again
-        only = jax.tree.map(lambda leaf: leaf[0], tuple(xs))
-        return jax.tree.map(lambda leaf: leaf[None], jax.vmap(partial(function, *only))(keys[0]))
-    if most is None:
-        each = jax.vmap(function, (*[None] * len(xs), 0))
-        return over_tasks(world, each, (*xs, keys), keys.shape[1], ends_early)
-    number, waves = keys.size, -(-keys.size // most)
-    size = -(-number // waves)  # the last wave is filled up: waves must come one after the other, as one loop
-    which = jnp.arange(waves * size) % number
-    task, episode = which // keys.shape[1], which % keys.shape[1]
-    pairs = (*jax.tree.map(lambda leaf: leaf[task], tuple(xs)), keys[task, episode])
-    results = jax.lax.map(lambda x: function(*x), pairs, batch_size=size)
-    return jax.tree.map(lambda leaf: leaf[:number].reshape(*keys.shape, *leaf.shape[1:]), results)
+    """Return the function of each task's part of `xs` and each of its keys: all at once, or in waves as `world` says.
 
-
-def over_tasks(
-    world: World, function: Callable[..., PyTree], xs: tuple, copies: int, ends_early: bool = False
-) -> PyTree:
-    """All tasks at once; or a few at a time, of so many copies each, where the world shows frames.
-
-    Where they may end early, a processor takes a few at a time in any world: a part is as long as its longest.
+    What `ends_early` is told the axes of the episodes played side by side, as `together`. A processor takes a few tasks
+    at a time then: a part is as long as its longest.
     """
-    if at_once(world) is not None:  # with copies of its own, each task has the whole world to itself
+    (tasks, episodes), most = keys.shape, at_once(world)
+
+    def of(task: Int[Array, ""] | int) -> tuple:
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], tuple(xs))
+
+    if most is not None:
+        size = -(-keys.size // -(-keys.size // most))
+        pairs = _in_parts(lambda i: function(*of(i // episodes), keys[i // episodes, i % episodes]), keys.size, size)
+        return jax.tree.map(lambda leaf: leaf.reshape(*keys.shape, *leaf.shape[1:]), pairs)
+
+    def task(i: Int[Array, ""] | int, *axes: str) -> PyTree:
+        each = partial(function, together=axes) if ends_early else function
+        return jax.vmap(partial(each, *of(i)), axis_name="episodes")(keys[i])
+
+    if tasks == 1:  # to trace it for many tasks takes half as long again
+        return jax.tree.map(lambda leaf: leaf[None], task(0, "episodes"))
+    size = _tasks_at_once(world, episodes, ends_early) or tasks
+    return _in_parts(lambda i: task(i, "tasks", "episodes"), tasks, size)
+
+
+def _in_parts(function: Callable[[Int[Array, ""]], PyTree], number: int, size: int) -> PyTree:
+    """The function of 0, 1, ..., so many at a time; the last part is filled up, so that one loop does all."""
+    which = jnp.arange(-(-number // size) * size) % number
+    found = jax.lax.map(jax.vmap(function, axis_name="tasks"), which.reshape(-1, size))
+    return jax.tree.map(lambda leaf: leaf.reshape(len(which), *leaf.shape[2:])[:number], found)
+
+
+def over_tasks(world: World, function: Callable[..., PyTree], xs: tuple, copies: int) -> PyTree:
+    """Return the function of all tasks at once; or of a few at a time, of so many copies each."""
+    if at_once(world) is not None or len(xs[-1]) == 1:  # where copies are few, each task has the whole world to itself
         return jax.lax.map(lambda x: function(*x), xs)
+    size = _tasks_at_once(world, copies)
+    return jax.vmap(function)(*xs) if size is None else jax.lax.map(lambda x: function(*x), xs, batch_size=size)
+
+
+def _tasks_at_once(world: World, copies: int, ends_early: bool = False) -> int | None:
+    """How many tasks of so many copies to play side by side, if not all: few where the world shows frames."""
     on_cpu = jax.default_backend() == "cpu"
     if observation_rank(world) == 1 and not (ends_early and on_cpu):
-        return jax.vmap(function)(*xs)
-    frames = _FRAMES_AT_ONCE["cpu" if on_cpu else "elsewhere"]
-    return jax.lax.map(lambda x: function(*x), xs, batch_size=max(1, frames // copies))
+        return None
+    return max(1, _FRAMES_AT_ONCE["cpu" if on_cpu else "elsewhere"] // copies)

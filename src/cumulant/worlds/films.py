@@ -11,7 +11,6 @@ from textwrap import wrap
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped, UInt8
 from PIL import Image, ImageDraw, ImageFont
@@ -19,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.storage import check_writable, write_whole
-from cumulant.worlds.episodes import Play, PolicyMaker, attempts_at_one, episode_keys
+from cumulant.worlds.episodes import PolicyMaker, Rollout, episode_keys, rollouts
 from cumulant.worlds.markings import marked, ticked
 from cumulant.worlds.protocol import Arena, World, check_drawable, render
 
@@ -85,7 +84,7 @@ def watch(
     make_policy: PolicyMaker,
     caption: str,
     goal: Task | Plan | None,
-    guides: PyTree[Shaped[Array, "1 ..."]],
+    guides: PyTree[Shaped[Array | np.ndarray, "1 ..."]],
     seed: int,
 ) -> Film:
     """A film of the first episode worth watching: of that of the seed and those after it, as `episode_keys` has them.
@@ -93,8 +92,8 @@ def watch(
     Without a goal nothing is ever reached, and the film ends when nothing moves any more.
     """
     check_drawable(world)
-    tables = jnp.zeros((1, 1, len(world.feature_names), 3), bool) if goal is None else tables_of([goal])
-    played = attempts_at_one(world, make_policy, tables, guides, episode_keys(seed, _STARTS))
+    aim = Task(world.feature_names, ()) if goal is None else goal  # without a goal, one that is never reached
+    played = rollouts(world, make_policy, tables_of([aim]), guides, episode_keys(seed, _STARTS))
     film = film_of(world, caption, played, goal, WORTHWHILE, seed)
     if goal is not None:
         return film
@@ -105,7 +104,7 @@ def watch(
 def film_of(
     world: World,
     caption: str,
-    episodes: Play,
+    episodes: Rollout,
     goal: Task | Plan | None = None,
     least: int = 1,
     seed: int | None = None,

@@ -19,7 +19,7 @@ from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 from cumulant.goals.language import parse_plan
 from cumulant.goals.plans import Plan
 from cumulant.goals.tasks import Task
-from cumulant.worlds.episodes import goal_of, plan_course
+from cumulant.worlds.episodes import goal_of, tracker_of
 from cumulant.worlds.protocol import Episodes, Goal, World, advance, never, render
 from cumulant.worlds.pursuing import Pursuing
 from cumulant.worlds.spriteworld import Spriteworld
@@ -50,7 +50,7 @@ def _pursuing(task: str | Task | Plan | None, world: Spriteworld) -> tuple[World
     asked = parse_plan(task, world.feature_names, world.colours) if isinstance(task, str) else task
     if isinstance(asked, Plan):
         if asked.task is None:
-            pursuing = Pursuing(world, plan_course(world, asked.table()))
+            pursuing = Pursuing(world, tracker_of(world, asked))
             return pursuing, pursuing.success
         asked = asked.task
     return world, never if asked is None else goal_of(world, jnp.asarray(asked.table()))

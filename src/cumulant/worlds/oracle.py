@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cumulant.goals.bins import bin_index
 from cumulant.goals.plans import PlanTable
-from cumulant.goals.tasks import reached
+from cumulant.goals.tasks import GoalTable, reached
+from cumulant.goals.weights import edges_of
 from cumulant.worlds.episodes import Policy, in_stages
 from cumulant.worlds.spriteworld import Spriteworld, State
 from cumulant.worlds.ways import Bounds, Lattice, barred, lattice, lies, places, way_to_carry, way_to_walk
@@ -40,26 +42,38 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -
     2
     """
     if not isinstance(table, PlanTable):
-        return _player(world, table)
-    holds = jax.vmap(reached, (0, None))
-    return in_stages(
-        lambda stage: _player(world, table.goal[stage], Bounds(table.avoid[stage], table.kept[stage])),
-        lambda obs: holds(table.goal, obs),
-        table.stages,
-    )
+        return _player(world, _aimed_at(world, GoalTable(table, np.array(table.shape[-1]))))
+    goal, avoid, kept = (_aimed_at(world, part) for part in table[:3])
+
+    def player(stage: Int[Array, ""] | int) -> Policy:
+        now, *limits = (jax.tree.map(lambda leaf: leaf[stage], part) for part in (goal, avoid, kept))
+        return _player(world, now, Bounds(*limits) if avoid.allowed.shape[1] else None)
+
+    if len(goal.allowed) == 1 and not avoid.allowed.shape[1]:
+        return player(0)
+    return in_stages(player, lambda obs: jax.vmap(reached, (0, None))(goal, obs), table.stages)
 
 
-def _player(world: Spriteworld, table: Bool[Array, "c k m"], bounds: Bounds | None = None) -> Policy:
+def _aimed_at(world: Spriteworld, table: GoalTable) -> GoalTable:
+    """A table without the bins that are too many for the world's steps; ValueError for one that has such."""
+    bins = table.bins
+    if not isinstance(bins, jax.core.Tracer) and not can_aim(world, int(np.max(bins))):
+        raise ValueError(
+            f"the oracle cannot aim at {np.max(bins)} bins with steps of {world.step_size}: a step skips a bin"
+        )
+    most = int((1 + _ROUNDING) / world.step_size)
+    return GoalTable(jnp.asarray(table.allowed)[..., :most], jnp.asarray(bins))
+
+
+def _player(world: Spriteworld, goal: GoalTable, bounds: Bounds | None = None) -> Policy:
     """The player for one task, or for one stage of a plan within its bounds."""
-    bins = table.shape[-1]
-    if not can_aim(world, bins):
-        raise ValueError(f"the oracle cannot aim at {bins} bins with steps of {world.step_size}: a step skips a bin")
+    table, bins = goal
 
     def begin(obs: Float[Array, " k"]) -> Bool[Array, "k m"]:
-        return jnp.asarray(table)[jnp.argmin(jax.vmap(lambda clause: _effort(world, clause, obs))(jnp.asarray(table)))]
+        return table[jnp.argmin(jax.vmap(lambda clause: _effort(world, clause, bins, obs))(table))]
 
     def act(clause: Bool[Array, "k m"], obs: Float[Array, " k"], key: PRNGKeyArray) -> tuple[Array, Int[Array, ""]]:
-        state, gap = world.state_of(obs), _gap(clause, obs).reshape(-1, 2)
+        state, gap = world.state_of(obs), _gap(clause, bins, obs).reshape(-1, 2)
         open_tasks = (gap != 0).any(axis=1)
         target = jnp.argmax(open_tasks[1:] * (1 + jnp.arange(len(world.objects))))  # the lowest one not in place
         move = _place_object(world, state, target, gap[1:][target], bounds)
@@ -67,7 +81,7 @@ def _player(world: Spriteworld, table: Bool[Array, "c k m"], bounds: Bounds | No
         if bounds is None:
             return clause, jnp.where(placed, _towards(gap[0]), move.action)
         walls = barred(world, bounds, state)
-        action, found = _within(world, bounds, state, clause, move, placed)
+        action, found = _within(world, bounds, state, GoalTable(clause, bins), move, placed)
         return clause, jnp.where(found & ~walls[action], action, _any_other(walls, key))
 
     return Policy(begin, act, about="the oracle")
@@ -78,22 +92,23 @@ def can_aim(world: Spriteworld, bins: int) -> bool:
     return bins * world.step_size <= 1 + _ROUNDING
 
 
-def _gap(clause: Bool[Array, "k m"], f: Float[Array, " k"]) -> Float[Array, " k"]:
+def _gap(clause: Bool[Array, "k m"], bins: Int[Array | np.ndarray, ""], f: Float[Array, " k"]) -> Float[Array, " k"]:
     """How far each coordinate lies from its nearest allowed bin, signed; 0 inside: [k, m], [k] → [k]."""
-    bins = clause.shape[-1]
-    index = bin_index(f, bins)[:, None]
-    low, high = jnp.arange(bins) / bins, (jnp.arange(bins) + 1) / bins
+    index, each = bin_index(f, bins)[:, None], jnp.arange(clause.shape[-1])
+    edges = edges_of(GoalTable(clause[None], bins))
+    low, high = edges[:-1], edges[1:]
     # Half-open bins: at its upper edge a coordinate lies outside, if by nothing, so a gap is never less than epsilon.
     up, down = jnp.maximum(low - f[:, None], _ROUNDING), jnp.minimum(high - f[:, None], -_ROUNDING)
-    each = jnp.arange(bins)
     gaps = jnp.where(each == index, 0.0, jnp.where(each > index, up, down))
     nearest = jnp.argmin(jnp.where(clause, jnp.abs(gaps), jnp.inf), axis=1)
     return jnp.take_along_axis(gaps, nearest[:, None], axis=1)[:, 0]
 
 
-def _effort(world: Spriteworld, clause: Bool[Array, "k m"], f: Float[Array, " k"]) -> Float[Array, ""]:
+def _effort(
+    world: Spriteworld, clause: Bool[Array, "k m"], bins: Int[Array | np.ndarray, ""], f: Float[Array, " k"]
+) -> Float[Array, ""]:
     """Roughly how many actions a clause needs; infinite for one that allows nothing."""
-    gap, positions = jnp.abs(_gap(clause, f)).reshape(-1, 2), f.reshape(-1, 2)
+    gap, positions = jnp.abs(_gap(clause, bins, f)).reshape(-1, 2), f.reshape(-1, 2)
     drags = jnp.ceil(gap[1:] / (world.step_size * world.drag_ratio)).sum(axis=1)
     walks = (jnp.abs(positions[1:] - positions[0]) / world.step_size).sum(axis=1)
     moves = jnp.ceil(gap[0] / world.step_size).sum()
@@ -141,19 +156,20 @@ def _within(
     world: Spriteworld,
     bounds: Bounds,
     state: State,
-    clause: Bool[Array, "k m"],
+    clause: GoalTable,  # [k, m]
     move: _Placing,
     placed: Bool[Array, ""],
 ) -> tuple[Int[Array, ""], Bool[Array, ""]]:
     """The same wish fulfilled by a way that keeps to the bounds, and whether there is any."""
-    allowed = clause.reshape(-1, 2, clause.shape[-1])  # [sprites, 2, m]
+    allowed = clause.allowed.reshape(-1, 1, 2, clause.allowed.shape[-1])  # [sprites, 1, 2, m]
     load = jnp.arange(len(world.objects)) == move.target
     grid = lattice(world, state.agent)
     covers = jax.vmap(jax.vmap(lambda point: world.covers(point, state.objects)))(grid.points)  # [n, n, objects]
     visible = covers[:, :, move.target] & ~(covers & (jnp.arange(len(load)) < move.target)).any(axis=2)
-    ends = jnp.where(placed, lies(allowed[0], grid.along), _grips_within(world, bounds, state, move, grid, visible))
+    home = lies(GoalTable(allowed[0], clause.bins), grid.along)
+    ends = jnp.where(placed, home, _grips_within(world, bounds, state, move, grid, visible))
     walk = way_to_walk(bounds, state, grid, ends, ~covers.any(axis=2))
-    drag = way_to_carry(bounds, state, load, grid, allowed[1:][move.target])
+    drag = way_to_carry(bounds, state, load, grid, GoalTable(allowed[1:][move.target], clause.bins))
     gripped = visible[tuple(grid.here)] & ~placed
     dragging = gripped & drag.found & ~move.clearing
     walking = walk.found & ~(gripped & move.clearing)

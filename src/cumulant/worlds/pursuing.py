@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped, UInt8
 
-from cumulant.worlds.episodes import Course
+from cumulant.goals.plans import Progress
+from cumulant.worlds.episodes import GoalTracker
 from cumulant.worlds.protocol import Around, World, done_in, render
 
 
@@ -13,7 +14,7 @@ class Pursued(NamedTuple):
     """A state, and how far a course has come in it."""
 
     state: PyTree
-    progress: PyTree
+    progress: Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,17 +22,17 @@ class Pursuing(Around):
     """A world whose states know how far a course has come: where a goal must be a predicate on states."""
 
     world: World
-    course: Course
+    course: GoalTracker
 
     @property
     def max_steps(self) -> int:
         """The world's time limit for each stage."""
-        return self.world.max_steps * self.course.stages
+        return self.world.max_steps * self.course.most
 
     def reset(self, key: PRNGKeyArray) -> Pursued:
         """A random first state, and the progress with which the course begins there."""
         state = self.world.reset(key)
-        return Pursued(state, self.course.begin(state))
+        return Pursued(state, self.course.begin(state, 0))
 
     def step(self, now: Pursued, action: Int[Array, ""]) -> Pursued:
         """The state that follows, and the progress made."""

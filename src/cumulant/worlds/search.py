@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from cumulant.goals.plans import PlanTable
-from cumulant.goals.tasks import reached
+from cumulant.goals.tasks import GoalTable, reached
 from cumulant.worlds.episodes import Policy, in_stages
 from cumulant.worlds.protocol import World
 from cumulant.worlds.seen import seen
@@ -38,6 +38,9 @@ def search_policy(world: Numbered, table: Bool[Array, "c k m"] | PlanTable) -> P
     following = _successors(world)
     if not isinstance(table, PlanTable):
         return _downhill(world, following, _distances(world, following, table))
+    if len(table.goal.allowed) == 1:
+        only = jax.tree.map(lambda leaf: leaf[0, ...], table.goal)
+        return _downhill(world, following, _distances(world, following, only))
     distances = jax.vmap(lambda goal: _distances(world, following, goal))(table.goal)
     return in_stages(
         lambda stage: _downhill(world, following, distances[stage]),
@@ -67,7 +70,9 @@ def _successors(world: Numbered) -> Int[Array, "a s"]:
     return jax.lax.map(after, jnp.arange(world.num_actions))
 
 
-def _distances(world: Numbered, following: Int[Array, "a s"], table: Bool[Array, "c k m"]) -> Int[Array, " s"]:
+def _distances(
+    world: Numbered, following: Int[Array, "a s"], table: Bool[Array, "c k m"] | GoalTable
+) -> Int[Array, " s"]:
     """Steps from every state to the goal, by breadth-first search backwards from it."""
     as_shares = seen(world)  # goals speak of features within [0, 1]
     goal = jax.vmap(lambda index: reached(table, as_shares.features(world.state_at(index))))(

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from cumulant.goals.bins import phi
-from cumulant.goals.tasks import reached
+from cumulant.goals.tasks import GoalTable, met, reached
 from cumulant.worlds.spriteworld import Spriteworld, State
 
 _FAR = 1e6
@@ -22,8 +21,8 @@ _ROUNDS = 3  # of sweeps in all four directions: each lets a way turn several ti
 class Bounds(NamedTuple):
     """What the present stage of a plan forbids, as rows of its `PlanTable`. Only to break them is wrong."""
 
-    avoid: Bool[Array, "a k m"]
-    kept: Bool[Array, "q k m"]
+    avoid: GoalTable | Bool[Array, "a k m"]
+    kept: GoalTable | Bool[Array, "q k m"]
 
     def broken(self, f: Float[Array, " k"]) -> Bool[Array, ""]:
         """Whether features lie in what is avoided, or outside of what is kept."""
@@ -79,11 +78,11 @@ class Way(NamedTuple):
 
 
 def way_to_carry(
-    bounds: Bounds, state: State, load: Bool[Array, " o"], grid: Lattice, allowed: Bool[Array, "2 m"]
+    bounds: Bounds, state: State, load: Bool[Array, " o"], grid: Lattice, place: GoalTable | Bool[Array, "1 2 m"]
 ) -> Way:
-    """The shortest way by drags alone to where a load, which moves along, lies in the bins allowed to x and to y."""
+    """The shortest way by drags alone to where a load, which moves along, lies where its x and its y are to be."""
     sprites = places(state, grid.along, load, grid.along - state.agent[:, None])
-    ends = lies(allowed, sprites[:, :, 1 + load.argmax()])
+    ends = lies(place, sprites[:, :, 1 + load.argmax()])
     outside = bounds.broken_over(sprites)
     return _first(grid, _distances(ends, outside), outside, moves=False)
 
@@ -97,16 +96,17 @@ def way_to_walk(
     return _first(grid, distance, outside, moves=True, drags=floor[tuple(grid.here)])
 
 
-def lies(allowed: Bool[Array, "2 m"], along: Float[Array, "2 n"]) -> Bool[Array, "n n"]:
-    """Whether every x with every y lies in the bins allowed to them."""
-    return _held(allowed[None], along[:, :, None])
+def lies(place: GoalTable | Bool[Array, "1 2 m"], along: Float[Array, "2 n"]) -> Bool[Array, "n n"]:
+    """Whether every x with every y lies where a single sprite's are to be."""
+    return _held(place, along[:, :, None])
 
 
-def _held(table: Bool[Array, "c k m"], sprites: Float[Array, "2 n sprites"]) -> Bool[Array, "n n"]:
+def _held(table: GoalTable | Bool[Array, "c k m"], sprites: Float[Array, "2 n sprites"]) -> Bool[Array, "n n"]:
     """Whether a task holds for every x of the sprites with every y of theirs."""
-    allowed = table.reshape(len(table), table.shape[1] // 2, 2, table.shape[2])  # [c, sprites, 2, m]
-    bins = phi(sprites, table.shape[-1]) > 0  # [2, n, sprites, m]
-    x, y = ((bins[axis] & allowed[:, None, :, axis]).any(axis=3).all(axis=2) for axis in (0, 1))  # [c, n]
+    _, n, number = sprites.shape
+    along = sprites.transpose(1, 2, 0).reshape(n, -1)  # [n, k]: the i-th x beside the i-th y
+    each = jax.vmap(met, (None, 0))(table, along).reshape(n, -1, number, 2)  # [n, c, sprites, 2]
+    x, y = each.all(axis=2).T  # [2, c, n]
     return (x[:, :, None] & y[:, None, :]).any(axis=0)
 
 
