@@ -6,7 +6,7 @@ from fuzz import PARTS
 from fuzz_commands import Fuzz
 
 
-@pytest.mark.parametrize(("part", "cases"), [("folders", 120), ("runs", 14), ("arguments", 100), ("server", 60)])
+@pytest.mark.parametrize(("part", "cases"), [("folders", 80), ("runs", 14), ("arguments", 60), ("server", 40)])
 def test_fuzz_finds_no_violation(part, cases):
     PARTS[part](fuzz := Fuzz(count=cases))
     assert not fuzz.violations

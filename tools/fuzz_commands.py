@@ -224,7 +224,8 @@ def _wrong_line(rng: random.Random, known: list[tuple[str, str, str]]) -> list[s
     if kind < 0.2:
         return [rng.choice(("explain", "solve")), rng.choice(NO_PHRASE)]
     command, option, shape = rng.choice([each for each in known if _wrong_values(*each[1:])])
-    value = rng.choice([each for each in _wrong_values(option, shape) if (command, each) != ("check", "own:Step")])
+    judged = ("own:", "room --world.max") if (command, option) == ("check", "world") else ()  # told in a table
+    value = rng.choice([each for each in _wrong_values(option, shape) if not each.startswith(judged)])
     odd = [f"--{option}", *(value.split(" ") if value.startswith(("room --", "square s")) else [value])]
     line = [command, *SMALL[command], *odd]
     if kind < 0.3:

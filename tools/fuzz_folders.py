@@ -65,7 +65,7 @@ ODD_FILES: dict[str, Callable[[Path], object]] = {
     "no text": lambda path: path.write_bytes(b"{\xff\xfe}"),
 }
 ODD_ARRAYS: dict[str, Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]] = {
-    "NaN": lambda s: {n: np.full_like(a, np.nan) for n, a in s.items()},
+    "NaN": lambda s: {n: np.full_like(a, np.nan) if a.dtype.kind == "f" else a for n, a in s.items()},
     "float64": lambda s: {n: a.astype(np.float64) for n, a in s.items()},
     "one more": lambda s: s | {"more": np.zeros(3, np.float32)},
     "one less": lambda s: {n: s[n] for n in list(s)[1:]},
@@ -248,7 +248,8 @@ def folders(fuzz: Fuzz) -> None:
                 try:
                     found = KINDS[kind][1](folder)
                     ended, same = "read", found in (whole[kind], (*whole[kind][:-1], ""))
-                    fuzz.check(hostile or same, f"other values came back: {what}")
+                    unsealed = "library/metrics.jsonl" in what  # which alone has no checksum, as SECURITY.md says
+                    fuzz.check(hostile or same or unsealed, f"other values came back: {what}")
                 except cumulant.Unreadable as error:
                     ended = "refused"
                     fuzz.check(str(error).isprintable(), f"refused in more than one line: {what}: {str(error)!r}")

@@ -210,7 +210,8 @@ def stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | 
     if stored is None:
         return None
     try:
-        moved = np.asarray(stored, np.float32)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            moved = np.asarray(stored, np.float32)
     except (TypeError, ValueError, OverflowError):
         moved = np.empty(0, np.float32)
     if moved.shape != (number, number) or not ((moved >= 0) & (moved <= 1)).all():
