@@ -50,7 +50,10 @@ def test_theorem_is_legible(tmp_path):
 def test_pictures_fit_the_column_and_the_recordings():
     """No wider than the column at twice its sharpness, and byte for byte what is recorded."""
     drawn = {path.name: path for path in PICTURES.iterdir()}
-    widths = {name: Image.open(path).width for name, path in drawn.items() if path.suffix == ".png"}
+    widths = {}
+    for name in (name for name in drawn if name.endswith(".png")):
+        with Image.open(drawn[name]) as picture:
+            widths[name] = picture.width
     assert {name for name, width in widths.items() if width > 2 * COLUMN} == set()
     assert widths["fig4.png"] == widths["audit.png"] == widths["theorem.png"] == 2 * COLUMN
     recorded = {path.name: path for path in (PAPER / "results").glob("*.png") if path.name in drawn}
