@@ -23,8 +23,8 @@ GRID = "width=8 num_envs=4 batch=8 env_steps=400 replay=400 world.max_steps=10 t
 
 def attack(place: Path, kills: int, trials: int, seed: int) -> dict[str, Any]:
     """Kill so many times, as often over as it takes. The first thing that is wrong raises."""
-    import cumulant.commands.following
-    import cumulant.sweeps.run  # noqa: F401  (imported before the forks, for all of them)
+    import cumulant.commands.grids
+    import cumulant.sweeps.trials  # noqa: F401  (imported before the forks, for all of them)
     from cumulant.commands.cli import main
 
     log, begun = place / "log", time.monotonic()

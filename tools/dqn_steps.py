@@ -6,7 +6,7 @@ After `cumulant reproduce sample-complexity --out results`.
 import json
 from pathlib import Path
 
-from cumulant.sweeps.statistics import MARGIN
+from cumulant_paper.statistics import MARGIN
 
 ROOT = Path(__file__).parents[1]
 RECORDED, RUN = ROOT / "results" / "sample-complexity.json", ROOT / "results" / "runs" / "dqn"

@@ -13,15 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import THIRDS
-
-from colour_encoder import ORDER, ColourEncoder, colour_encoder
-from cumulant.features.coordinates import Inputs, entangled_features
-from cumulant.features.encoder import measure
-from cumulant.features.settings import Represent
-from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import FreePlay
-from cumulant.goals.suites import CLASSES
 from cumulant.sweeps.parts import (
     FULL,
     SMOKE,
@@ -33,6 +24,15 @@ from cumulant.sweeps.parts import (
     run_folder,
     run_part,
 )
+
+from colour_encoder import ORDER, ColourEncoder, colour_encoder
+from cumulant.features.coordinates import Inputs, entangled_features
+from cumulant.features.encoder import measure
+from cumulant.features.settings import Represent
+from cumulant.freeplay.learning import make_network
+from cumulant.freeplay.runs import Diverged
+from cumulant.freeplay.settings import FreePlay
+from cumulant.goals.suites import CLASSES
 from cumulant.sweeps.run_folders import Row, Run, read_run
 from cumulant.sweeps.statistics import standings
 from cumulant.transfer.library import Library

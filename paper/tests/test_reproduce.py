@@ -5,13 +5,13 @@ from pathlib import Path
 
 import jax
 import pytest
+from cumulant.sweeps.parts import run_folder
 
 from cumulant.commands.cli import main
 from cumulant.features import disentanglement
 from cumulant.goals.language import parse
 from cumulant.goals.suites import CLASSES
 from cumulant.goals.tasks import tables_of
-from cumulant.sweeps.parts import run_folder
 from cumulant.sweeps.run_folders import read_run
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import random_policy

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from cumulant.goals.tasks import Task as Task
     from cumulant.goals.tasks import reached as reached
     from cumulant.storage import Unreadable as Unreadable
+    from cumulant.sweeps.judging import Evaluation as Evaluation
     from cumulant.sweeps.on_ray import Ray as Ray
-    from cumulant.sweeps.run import Evaluation as Evaluation
-    from cumulant.sweeps.run import Trial as Trial
-    from cumulant.sweeps.run import sweep as sweep
+    from cumulant.sweeps.trials import Trial as Trial
+    from cumulant.sweeps.trials import sweep as sweep
     from cumulant.transfer.audit import audit as audit
     from cumulant.transfer.evaluation import Success as Success
     from cumulant.transfer.evaluation import evaluate as evaluate
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "sweeps.on_ray": ("Ray",),
-    "sweeps.run": ("Evaluation", "Trial", "sweep"),
+    "sweeps.judging": ("Evaluation",),
+    "sweeps.trials": ("Trial", "sweep"),
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
     "features.settings": ("Represent",),

@@ -102,31 +102,27 @@ def seeing(forced: bool) -> Scenario:
 
 def series() -> Scenario:
     """Three parts of a figure, one after the other, each of which keeps a library."""
-    from cumulant.sweeps.parts import FULL, Part, Ran, Scale, run_part
+    from cumulant.sweeps.experiments import Local, Outcome
+    from cumulant.sweeps.experiments import run as run_all
     from cumulant.sweeps.run_folders import Row
     from cumulant.transfer.library import Library
+    from cumulant_paper.experiments import FULL, Part, Scale
 
     @dataclass(frozen=True)
     class Keeps(Part):
         measured: bool
 
-        def settings(self) -> "Keeps":
-            return self
-
-        def shrunk(self) -> "Keeps":
-            return self
-
-        def run(self, name: str, scale: Scale, folder: Path) -> Ran:
+        def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
             library.save(folder / "library-0")
             rows = [Row(name, "kind", "task", seed, 0, seed / 7, 16) for seed in scale.seeds]
-            return Ran(rows, {}, [{"seed": 0, "disentanglement": 1.0}] if self.measured else None)
+            return Outcome(rows, {}, [{"seed": 0, "disentanglement": 1.0}] if self.measured else None)
 
     library = Library.load()
     parts = {f"part-{i}": Keeps(i % 2 == 0) for i in range(3)}
 
     def run(out: Path) -> None:
-        for name, part in parts.items():
-            run_part(name, part, FULL, out, lambda words: None)
+        experiments = [part.experiment(name, FULL) for name, part in parts.items()]
+        assert not run_all(experiments, out / "runs", Local(), lambda event: None).failed
 
     results = tuple(f"runs/{name}/{file}" for name in parts for file in ("metrics.jsonl", "library-0/config.json"))
     return Scenario(run, run, (*results, "runs/part-0/measures.json"), _parts_done)
@@ -135,27 +131,24 @@ def series() -> Scenario:
 def sweeping() -> Scenario:
     """A sweep of three trials, whose learning is done beforehand; one has failed before."""
     from cumulant.freeplay.checkpoints import write_metrics
-    from cumulant.sweeps import swept
-    from cumulant.sweeps.engines import Local, failed
-    from cumulant.sweeps.parts import Ran
-    from cumulant.sweeps.run import Trial, sweep
+    from cumulant.sweeps import trials as sweeps
+    from cumulant.sweeps.experiments import Local, Outcome, failed
     from cumulant.sweeps.run_folders import Row
     from cumulant.transfer.library import Library
     from cumulant.worlds.spriteworld import Spriteworld
 
     library = Library.load()
-    trials = [Trial(Spriteworld(), seed=seed) for seed in range(3)]
+    trials = [sweeps.Trial(Spriteworld(), seed=seed) for seed in range(3)]
 
-    def fill(given: Any, folders: Any) -> Iterator[Ran]:
+    def play(given: Any, folders: Any) -> Iterator[Outcome]:
         for trial, folder in zip(given, folders, strict=True):
             library.save(folder / "library")
             write_metrics(folder / "library", ["{}"])
-            yield Ran([Row("zero-shot", "kind", "task", trial.seed, 0, trial.seed / 7, 16)], {})
+            yield Outcome([Row("zero-shot", "kind", "task", trial.seed, 0, trial.seed / 7, 16)], {})
 
     def run(out: Path) -> None:
-        stub = swept.METHODS["play"]._replace(check=lambda trial: None, fill=fill)
-        with mock.patch.dict(swept.METHODS, {"play": stub}):
-            assert not sweep(trials, out, Local(in_step=2)).failed
+        with mock.patch.object(sweeps, "_play", play), mock.patch.object(sweeps, "check_size"):
+            assert not sweeps.sweep(trials, out, Local(in_step=2)).failed
 
     def before(out: Path) -> None:
         out.mkdir()
