@@ -7,14 +7,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from cumulant.sweeps.run import Evaluation, Trial, sweep
 
 import cumulant
 from cumulant.commands.cli import main
 from cumulant.freeplay.settings import FreePlay
 from cumulant.sweeps.experiments import FAILURE
+from cumulant.sweeps.judging import Evaluation
 from cumulant.sweeps.on_ray import NoCluster, Ray
 from cumulant.sweeps.run_folders import read_run
+from cumulant.sweeps.trials import Trial, sweep
 from cumulant.transfer.library import Library
 from cumulant.worlds.room import Room
 from touchy_world import Touchy
