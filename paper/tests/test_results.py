@@ -3,21 +3,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cumulant.goals.suites import CLASSES
 from cumulant.storage import Unreadable, write_info
 from cumulant.sweeps.run_folders import Row, agrees, is_finished, read_run, write_run
-from cumulant.sweeps.statistics import (
-    Curve,
-    break_even,
-    curve,
-    ends,
-    interval_over_seeds,
-    paybacks,
-    steps_to_reach,
-)
+from cumulant.sweeps.statistics import Curve
+from cumulant_paper.statistics import break_even, curve, ends, paybacks, steps_to_reach
 
 CONFIG = {"settings": {"seeds": [0, 1]}, "seconds": {"total_s": 2.0}, "device": "cpu"}
 
@@ -115,26 +106,6 @@ def test_settings_agree_with_a_recording_that_is_older_than_some_of_them():
         assert not agrees(other, Outer(Inner(3)))
     assert not agrees({"inner": {"width": 3}}, Outer(Inner(3), newer=0.6))
     assert not agrees({"inner": {"width": 3}}, Outer(Inner(3, ("circle",))))
-
-
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**31))
-def test_the_interval_holds_the_mean_and_stays_within_the_values(seeds, tasks, seed):
-    success = np.random.default_rng(seed).uniform(size=(seeds, tasks))
-    low, high = interval_over_seeds(success)
-    assert success.min() - 1e-9 <= low <= success.mean() + 1e-9
-    assert success.mean() - 1e-9 <= high <= success.max() + 1e-9
-
-
-def test_tasks_that_differ_do_not_widen_the_interval_but_seeds_that_differ_do():
-    assert interval_over_seeds(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.5, 0.5)
-    low, high = interval_over_seeds(np.array([[0.0, 0.0], [1.0, 1.0]]))
-    assert (low, high) == (0, 1)
-
-
-def test_tasks_of_one_training_are_not_taken_for_trainings_of_their_own():
-    """However many there are: else a seed that is good at all would seem to be many good seeds."""
-    one = np.array([[0.2], [0.5], [0.8]])
-    assert interval_over_seeds(one) == pytest.approx(interval_over_seeds(np.repeat(one, 21, axis=1)))
 
 
 def test_a_curve_averages_tasks_and_seeds():
