@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from cumulant.sweeps.reports import Setting, SweepReport, Table, in_words, lines, success_tables
 from cumulant.sweeps.statistics import Curve
@@ -31,9 +32,10 @@ p { margin: .4rem 0; } .quiet { color: var(--quiet); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 1.25rem 1.5rem; margin: 1.25rem 0; overflow-x: auto; }
 .best { border-left: 5px solid #009e73; } .failed { border-left: 5px solid #d55e00; }
-table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .4rem .45rem; border-bottom: 1px solid var(--line); vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; min-width: 9rem; overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-size: .8rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .35rem; border-bottom: 1px solid var(--line); vertical-align: bottom; }
+td { white-space: nowrap; } :is(th, td):nth-child(2):last-child { text-align: left; white-space: normal; }
+:is(th, td):first-child { text-align: left; white-space: normal; min-width: 9rem; overflow-wrap: anywhere; }
 th { font-weight: 600; color: var(--quiet); }
 svg { width: 100%; height: auto; display: block; }
 """
@@ -93,7 +95,8 @@ def _said(words: str) -> str:
 
 def _html(table: Table) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>\n"
+        shown = [escape(cell).replace(" [", "<br>[") for cell in cells]  # an interval goes below its mean
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in shown)}</tr>\n"
 
     return f"<table>{row(table.columns, 'th')}{''.join(row(each, 'td') for each in table.rows)}</table>"
 
@@ -150,3 +153,8 @@ def _draw_curves(ax: Axes, curves: Sequence[Curve | None], axes: dict[str, Any])
             ax.plot(found.steps, found.mean, color=_COLOURS[i], linewidth=1.5, marker=_MARKERS[i], markersize=4)
             ax.fill_between(found.steps, found.low, found.high, color=_COLOURS[i], alpha=0.15, linewidth=0)
     ax.set(**axes)
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "log":
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_locator(NullLocator())

@@ -40,7 +40,7 @@ class Trial:
     >>> import cumulant
     >>> trial = cumulant.Trial(cumulant.Spriteworld(), cumulant.FreePlay(width=64), seed=3)
     >>> trial.name
-    'spriteworld-seed-3-width-64-cb488327'
+    'spriteworld-seed-3-width-64-81f3f710'
     """
 
     world: World
