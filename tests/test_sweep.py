@@ -1,12 +1,12 @@
-"""Sweeps: names, groups, whole folders, failures, and what is refused. What is trained is tiny, or a stub."""
+"""Sweeps: names, jobs, whole folders, failures, and what is refused. What is trained is tiny, or a stub."""
 
 import json
-import os
 import pickle
-import subprocess
 import sys
 import weakref
-from dataclasses import dataclass, replace
+import zipfile
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,15 +20,14 @@ from cumulant.commands.grids import trials_typed
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.locks import Locked, locked
-from cumulant.storage import Unreadable
-from cumulant.sweeps import run as sweeps
-from cumulant.sweeps import swept
-from cumulant.sweeps.archives import Archive, pack, unpack
-from cumulant.sweeps.engines import FAILURE, Filled, Local
-from cumulant.sweeps.on_ray import NoCluster, Ray, _Errands
-from cumulant.sweeps.parts import FULL, Part, Ran, run_folder, run_part, run_parts
-from cumulant.sweeps.run import Evaluation, Trial, groups, sweep
+from cumulant.sweeps import on_ray
+from cumulant.sweeps import trials as sweeps
+from cumulant.sweeps.experiments import FAILURE, Experiment, Filled, Local, Outcome, _jobs
+from cumulant.sweeps.experiments import run as run_all
+from cumulant.sweeps.judging import Evaluation
+from cumulant.sweeps.on_ray import NoCluster, Ray
 from cumulant.sweeps.run_folders import Row, read_run
+from cumulant.sweeps.trials import Clock, Trial, sweep
 from cumulant.transfer.library import Library
 from cumulant.worlds.room import Room
 from cumulant.worlds.spriteworld import Spriteworld
@@ -38,55 +37,37 @@ WORLD = Spriteworld(max_steps=10)
 TINY = FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
 QUICK = Evaluation(tasks_per_class=1, episodes=2)
 
-ON_FOUR_DEVICES = """
-import sys, jax
-from pathlib import Path
-import cumulant
-from cumulant.sweeps.engines import Local
-assert jax.local_device_count() == 4
-world, out = cumulant.Spriteworld(max_steps=10), Path(sys.argv[1])
-tiny = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
-quick = cumulant.Evaluation(tasks_per_class=1, episodes=2)
-trials = [cumulant.Trial(world, tiny, seed, quick) for seed in range(8)]
-assert not cumulant.sweep(trials, out / "sweep", Local(in_step=8)).failed
-for trial in trials:
-    cumulant.pretrain(world, tiny, trial.seed, out / "alone" / trial.name)
-"""
-
 
 @pytest.fixture(scope="module")
-def eight(tmp_path_factory):
-    """A sweep of eight seeds on four virtual devices, and eight runs by themselves."""
-    out = tmp_path_factory.mktemp("eight")
-    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"
-    environment = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": str(Path(cumulant.__file__).parent.parent)}
-    command = [sys.executable, "-c", ON_FOUR_DEVICES, str(out)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def three(tmp_path_factory):
+    """A sweep of three seeds in one program, and three runs by themselves."""
+    out = tmp_path_factory.mktemp("three")
+    trials = [Trial(WORLD, TINY, seed, QUICK) for seed in range(3)]
+    assert not sweep(trials, out / "sweep", Local(in_step=3)).failed
+    for trial in trials:
+        cumulant.pretrain(WORLD, TINY, trial.seed, out / "alone" / trial.name)
     return out
 
 
-def test_eight_seeds_on_four_devices_equal_eight_runs_by_themselves_bit_for_bit(eight):
-    trials = sorted((eight / "sweep").iterdir())
-    assert len(trials) == 8
+def test_seeds_in_step_equal_runs_alone_bit_for_bit(three):
+    trials = sorted((three / "sweep").iterdir())
+    assert len(trials) == 3
     for folder in trials:
-        for name in ("weights.safetensors", "config.json"):
-            alone = eight / "alone" / folder.name / name
-            if name == "config.json":  # which a run of `pretrain` seals with nothing else in it
-                assert json.loads(alone.read_text()) == json.loads((folder / "library" / name).read_text())
-            else:
-                assert alone.read_bytes() == (folder / "library" / name).read_bytes(), folder.name
-    assert len({(folder / "library" / "weights.safetensors").read_bytes() for folder in trials}) == 8
+        alone, mine = three / "alone" / folder.name, folder / "library"
+        assert (alone / "weights.safetensors").read_bytes() == (mine / "weights.safetensors").read_bytes()
+        # A run of `pretrain` seals its config with nothing else in it.
+        assert json.loads((alone / "config.json").read_text()) == json.loads((mine / "config.json").read_text())
+    assert len({(folder / "library" / "weights.safetensors").read_bytes() for folder in trials}) == 3
 
 
-def test_a_finished_folder_holds_config_success_learning_and_a_library_that_acts(eight):
-    folder = sorted((eight / "sweep").iterdir())[0]
+def test_finished_folder_holds_config_success_and_library(three):
+    folder = sorted((three / "sweep").iterdir())[0]
     run = read_run(folder)
     assert run.settings["what"] == json.loads(json.dumps(TINY.__dict__))
     assert [row.kind for row in run.rows] == list(CLASSES)
     config = json.loads((folder / "config.json").read_text())
     assert config["success"]["zero-shot"].keys() == set(CLASSES)
-    assert config["in_step"] == 8
+    assert config["in_step"] == 3
     lines = [json.loads(line) for line in (folder / "library" / "metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["update"] == TINY.updates
     assert sum("success" in line for line in lines) == 5
@@ -95,7 +76,7 @@ def test_a_finished_folder_holds_config_success_learning_and_a_library_that_acts
     assert library.weights("square left").shape == (1, 6, 3)
 
 
-def test_a_name_says_what_is_unusual_and_depends_on_nothing_else():
+def test_name_says_the_unusual_and_depends_on_nothing_else():
     trial = Trial(WORLD, TINY, 3, QUICK)
     assert trial.name.startswith("spriteworld-max_steps-10-seed-3-width-8-")
     same = Trial(Spriteworld(max_steps=10), replace(PRESETS["paper"], **vars(TINY)), 3, QUICK)
@@ -109,35 +90,56 @@ def test_a_name_says_what_is_unusual_and_depends_on_nothing_else():
     assert all(c.isalnum() or c in "._-" for c in Trial(wild, FreePlay(learning_rate=1e-5)).name)
 
 
-def test_trials_are_grouped_where_only_seed_and_evaluation_differ():
-    same = [Trial(WORLD, TINY, seed, QUICK) for seed in range(5)]
-    others = [Trial(Room(), TINY, 0, QUICK), Trial(WORLD, replace(TINY, bins=5), 0, QUICK)]
-    found = groups([same[0], others[0], *same[1:], others[1]], 3)
-    assert sorted(len(group.trials) for group in found) == [1, 1, 2, 3]
-    assert all(len({(trial.world, trial.settings) for trial in group.trials}) == 1 for group in found)
-    assert [group.trials[0] for group in groups([same[0], others[0], same[1]], 1)] == [same[0], others[0], same[1]]
+def test_jobs_differ_in_seed_and_evaluation_only():
+    same = [Trial(WORLD, TINY, seed, replace(QUICK, episodes=seed + 1)).experiment for seed in range(5)]
+    others = [Trial(Room(), TINY, 0).experiment, Trial(WORLD, replace(TINY, bins=5), 0).experiment]
+    found = _jobs([same[0], others[0], *same[1:], others[1]], 3)
+    assert sorted(map(len, found)) == [1, 1, 2, 3]
+    assert all(len({each.program for each in job}) == 1 for job in found)
+    assert [job[0] for job in _jobs([same[0], others[0], same[1]], 1)] == [same[0], others[0], same[1]]
 
 
-def test_a_group_that_fails_gives_its_memory_back_before_its_trials_are_tried(monkeypatch, tmp_path):
+class Stub:
+    """Free play that takes no time: a seed is ill, or its success is itself."""
+
+    def __init__(self):
+        self.failing = set()
+
+    def play(self, trials, folders):
+        for trial, folder in zip(trials, folders, strict=True):
+            if trial.seed in self.failing:
+                raise ValueError(f"seed {trial.seed} \x1bis ill\nand so on")
+            (folder / "library").mkdir()
+            yield Outcome([Row("zero-shot", "one", "lamp on", trial.seed, 0, trial.seed / 8, 8)], {"train_s": 1.0})
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    stub = Stub()
+    monkeypatch.setattr(sweeps, "_play", stub.play)
+    return stub
+
+
+def test_failed_job_frees_memory_before_single_tries(monkeypatch, tmp_path):
     class Memory:
         pass
 
     held = []
 
-    def fill(trials, folders):
+    def play(trials, folders):
         if len(trials) > 1:
             memory = Memory()
             held.append(weakref.ref(memory))
             raise MemoryError
         assert held[0]() is None
-        yield Ran([], {})
+        yield Outcome([], {})
 
-    monkeypatch.setitem(swept.METHODS, "play", swept.METHODS["play"]._replace(fill=fill))
+    monkeypatch.setattr(sweeps, "_play", play)
     came = sweep([Trial(Room(), TINY, seed) for seed in range(2)], tmp_path, Local(in_step=2))
     assert (len(came.finished), came.failed, len(held)) == (2, {}, 1)
 
 
-def test_a_group_that_fails_is_tried_one_by_one_so_that_the_failure_has_a_name(stub, tmp_path):
+def test_failure_has_a_name_and_is_tried_again(stub, tmp_path):
     stub.failing.add(2)
     trials = [Trial(Room(), TINY, seed) for seed in range(4)]
     events = []
@@ -154,7 +156,12 @@ def test_a_group_that_fails_is_tried_one_by_one_so_that_the_failure_has_a_name(s
     assert {path.name for path in tmp_path.iterdir()} == {trial.name for trial in trials}  # nothing is left beside
 
 
-def test_the_command_reads_a_file_tells_json_lines_and_ends_with_1_if_a_trial_failed(stub, tmp_path, capsys):
+def test_run_that_gives_nothing_fails(tmp_path):
+    silent = Experiment("silent", {}, None, lambda configs, folders: iter(()))
+    assert run_all([silent], tmp_path, Local(), lambda event: None).failed.keys() == {"silent"}
+
+
+def test_command_reads_file_and_ends_with_1_on_failure(stub, tmp_path, capsys):
     stub.failing.add(1)
     file = tmp_path / "sweep.toml"
     file.write_text(
@@ -178,24 +185,15 @@ def test_the_command_reads_a_file_tells_json_lines_and_ends_with_1_if_a_trial_fa
     assert "skipped" in printed.err
 
 
-def test_words_in_place_of_a_file(stub, tmp_path, capsys):
-    words = ["seed=0:3", "learning_rate=1e-3,3e-3", "preset=fast", "world=room"]
-    assert main(["sweep", "--grid", *words, "--out", str(tmp_path), "--json"]) == 0
-    names = json.loads(capsys.readouterr().out.splitlines()[-1])["finished"]
-    told = [read_run(tmp_path / name).settings for name in names]
-    assert {(each["seed"], each["what"]["learning_rate"]) for each in told} == {
+def test_grid_words_mean_what_python_means():
+    trials = trials_typed(["seed=0:3", "learning_rate=1e-3,3e-3", "preset=fast", "world=room"], "")
+    assert {(each.seed, each.settings.learning_rate) for each in trials} == {
         (seed, rate) for seed in range(3) for rate in (1e-3, 3e-3)
     }
-    assert all(each["what"]["num_envs"] == PRESETS["fast"].num_envs for each in told)
-
-
-def test_words_and_python_mean_the_same_where_nothing_is_said():
+    assert all(each.settings.num_envs == PRESETS["fast"].num_envs for each in trials)
     assert trials_typed(["seed=0"], "") == [Trial(Spriteworld())]
-
-
-def test_words_give_several_budgets_or_one():
-    trials = trials_typed(["budgets=500+2000,10", "world=room"], "")
-    assert [trial.evaluation.budgets for trial in trials] == [(500, 2000), (10,)]
+    judged = trials_typed(["budgets=500+2000,10", "world=room"], "")
+    assert [trial.evaluation.budgets for trial in judged] == [(500, 2000), (10,)]
 
 
 @pytest.mark.parametrize(
@@ -214,19 +212,19 @@ def test_words_give_several_budgets_or_one():
         ("[fixed]\nbudgets = [0]", "budget"),
         ("[fixed]\nreplay = 1_000_000_000_000", "replay must be at most"),
         ("[fixed]\nnum_envs = 1_000_000_000\nenv_steps = 1_000_000_000", "needs more memory than this machine has"),
-        ('[fixed]\nmethod = "sarsa"', "there is no method 'sarsa': choose from play"),
-        ('[fixed]\npreset = "slow"', "play has no preset 'slow': choose from fast, cpu, paper"),
+        ('[fixed]\npreset = "slow"', "there is no preset 'slow': choose from fast, cpu, paper"),
         ('[fixed]\nworld = "nowhere"', "there is no world 'nowhere'"),
         ('[fixed]\nworld = "os:system"', "code is imported only if the command line names it: give --world os:system"),
         ("[fixed]\nworld = 5", "a world is a name, not 5"),
         ('[fixed]\n"world.size" = 5', "has no parameter 'size'"),
         ("[grid]\nseed = [0]\nwidth = []", "the grid's width must be a list of values"),
-        ("[fixed]\nx = 2024-01-01", "a trial has no 'x': there are world, world.FIELD, method, preset, seed"),
+        ("[fixed]\nx = 2024-01-01", "a trial has no 'x': there are world, world.FIELD, preset, seed"),
         ("fixed = 5", "[fixed] and [grid] are tables"),
         ("= 5", "is not TOML"),
     ],
 )
-def test_a_file_that_is_no_sweep_is_refused_in_one_line_before_anything_is_made(text, said, tmp_path, capsys):
+def test_file_that_is_no_sweep_is_refused(text, said, tmp_path, capsys):
+    """In one line, before anything is made."""
     file = tmp_path / "sweep.toml"
     file.write_text(text)
     assert main(["sweep", str(file), "--out", str(tmp_path / "out")]) == 2
@@ -254,10 +252,10 @@ def test_a_file_that_is_no_sweep_is_refused_in_one_line_before_anything_is_made(
         (["--grid", "seed=0", "--engine", "ray", "--gpus", "1.5"], "a part of one or a whole number"),
         (["--grid", "seed=0", "--engine", "ray", "--address", "here"], "a cluster's address is HOST:PORT or auto"),
         (["--grid", "seed=0", "--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
-        (["--grid", "seed=0", "--out", "/dev/null/x"], "cannot write to /dev/null/x"),
+        (["--grid", "seed=0", "--out", "/dev/null/x"], "cannot write /dev/null/x"),
     ],
 )
-def test_options_that_cannot_be_are_refused_in_one_line(args, said, tmp_path, monkeypatch, capsys):
+def test_options_that_cannot_be_are_refused(args, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["sweep", *args]) == 2
     printed = capsys.readouterr()
@@ -288,7 +286,7 @@ class Dial:
 
 
 def test_python_is_refused_the_same(tmp_path):
-    for wrong in ({"seed": -1}, {"method": "sarsa"}, {"settings": QUICK}):
+    for wrong in ({"seed": -1}, {"seed": True}):
         with pytest.raises(OutOfBounds):
             Trial(WORLD, **wrong)
     with pytest.raises(OutOfBounds, match="cannot tell what a Dial is made with: make it a frozen dataclass"):
@@ -299,10 +297,10 @@ def test_python_is_refused_the_same(tmp_path):
     with pytest.raises(OutOfBounds, match="1 to 10,000 trials"):
         sweep([], tmp_path)
     with pytest.raises(OutOfBounds, match="there is no engine 'slurm'"):
-        sweeps.engine_named("slurm")
+        sweeps._engine_named("slurm")
 
 
-def test_a_folder_of_other_settings_is_not_overwritten_and_two_sweeps_do_not_mix(stub, tmp_path):
+def test_other_settings_and_other_sweeps_are_not_overwritten(stub, tmp_path):
     trial = Trial(Room(), TINY)
     sweep([trial], tmp_path)
     (tmp_path / trial.name).rename(tmp_path / replace(trial, seed=1).name)
@@ -312,162 +310,77 @@ def test_a_folder_of_other_settings_is_not_overwritten_and_two_sweeps_do_not_mix
         sweep([trial], tmp_path)
 
 
-def test_what_came_over_the_net_is_checked_before_anything_is_written(tmp_path):
-    made = tmp_path / "made"
-    (made / "library").mkdir(parents=True)
-    (made / "library" / "weights").write_bytes(b"1234")
-    archive = pack(made)
-    unpack(archive, tmp_path / "again")
+def test_archive_brings_a_folder_back(tmp_path):
+    (tmp_path / "made" / "library").mkdir(parents=True)
+    (tmp_path / "made" / "library" / "weights").write_bytes(b"1234")
+    with zipfile.ZipFile(BytesIO(on_ray._zipped(tmp_path / "made"))) as files:
+        files.extractall(tmp_path / "again")
     assert (tmp_path / "again" / "library" / "weights").read_bytes() == b"1234"
-    with pytest.raises(Unreadable, match="its checksum is another"):
-        unpack(archive._replace(data=archive.data + b" "), tmp_path / "other")
-    for name in ("../outside", "/outside", "a/b/c/d/e"):
-        with pytest.raises(Unreadable, match="is no plain folder"):
-            unpack(_archive_of(name), tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize("name", ["a/b/c/d/e", "link"])
-def test_what_would_be_refused_where_it_arrives_is_refused_where_it_is_packed(name, tmp_path):
-    made = tmp_path / "made"
-    (made / name).parent.mkdir(parents=True)
-    if name == "link":
-        (made / name).symlink_to("/etc/hostname")
-    else:
-        (made / name).write_text("")
-    with pytest.raises(ValueError, match=f"its folder holds '{name}', and only plain files"):
-        pack(made)
-
-
-def _archive_of(name):
-    import hashlib
-    import io
-    import tarfile
-
-    block = io.BytesIO()
-    with tarfile.open(fileobj=block, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo(name))
-    return Archive(block.getvalue(), hashlib.sha256(block.getvalue()).hexdigest())
-
-
-def test_without_ray_it_is_said_how_to_get_it(stub, tmp_path, monkeypatch):
+def test_missing_and_refusing_clusters_are_told(stub, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(NoCluster, match=r"need Ray: pip install 'cumulant\[ray\]'"):
         sweep([Trial(Room())], tmp_path, Ray())
     assert not any(tmp_path.iterdir())
 
-
-def test_a_cluster_that_is_there_but_cannot_be_worked_on_is_told_as_what_it_is(monkeypatch):
     def refuse(**options):
         raise RuntimeError("another version")
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=refuse))
     with pytest.raises(NoCluster, match="cannot work on the Ray cluster at auto: RuntimeError: another version"):
-        sweep([Trial(Room())], "nowhere", Ray())
+        sweep([Trial(Room())], tmp_path, Ray())
 
 
 class Cluster:
-    """What a sweep asks of Ray; each task has its answer at once."""
+    """What a sweep asks of Ray; the task of the trials that are named fails as it is told."""
 
-    def __init__(self, answer):
-        self.answer, self.cancelled = answer, []
-        lost = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OutOfMemoryError")
-        errors = ("RayError", "RayTaskError", *lost)
+    def __init__(self, error):
+        self.error, self.cancelled, self.cloudpickle = error, [], pickle
+        errors = "RayError RayTaskError WorkerCrashedError NodeDiedError OutOfMemoryError".split()
         self.exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in errors})
-        self.cloudpickle = pickle
 
     def remote(self, **wanted):
-        return lambda task: SimpleNamespace(remote=lambda work, *about: work)
+        return lambda task: SimpleNamespace(remote=lambda job, *about: job)
 
     def wait(self, references, timeout):
         return references[:1], references[1:]
 
     def get(self, reference):
-        return self.answer(reference)
+        raise self.error if isinstance(self.error, BaseException) else getattr(self.exceptions, self.error)("so")
 
     def cancel(self, reference, force):
-        self.cancelled.append(reference)
+        self.cancelled.append(pickle.loads(reference))
 
 
-def _on(cluster, works, folder):
-    events, place = [], folder / "place"
-    place.mkdir(parents=True)
-    _Errands(Ray(), cluster, place, folder, events.append).run(works)
-    return events
+def jobs_on(cluster, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    return [[Trial(Room(), TINY, seed).experiment] for seed in range(3)]
 
 
-@pytest.mark.parametrize("answered", [("../kept",), (), ("another",)])
-def test_a_worker_answers_for_the_trials_it_was_given(answered, tmp_path):
-    (tmp_path / "kept").mkdir()
-    (work,) = groups([Trial(Room(), TINY)], 1)
-    archive = pack(tmp_path / "kept")
-    cluster = Cluster(lambda reference: [(Filled(name), archive) for name in answered])
-    events = _on(cluster, [work], tmp_path / "out")
-    assert events[-1] == {"event": "failed", "trial": work.names[0], "reason": "its worker answered for other trials"}
-    assert {path.name for path in tmp_path.iterdir()} == {"kept", "out"}
-    assert (tmp_path / "out" / work.names[0] / FAILURE).exists()
-
-
-def test_tasks_do_not_outlive_a_sweep_that_is_stopped(tmp_path):
-    def stop(reference):
-        raise KeyboardInterrupt
-
-    works = groups([Trial(Room(), TINY, seed) for seed in range(3)], 1)
-    cluster = Cluster(stop)
+def test_tasks_do_not_outlive_a_stopped_sweep(tmp_path, monkeypatch):
+    jobs = jobs_on(cluster := Cluster(KeyboardInterrupt()), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        _on(cluster, works, tmp_path)
-    assert [pickle.loads(reference) for reference in cluster.cancelled] == works[1:]
+        list(Ray().run(jobs, tmp_path, print))
+    assert cluster.cancelled == jobs[1:]
 
 
-@dataclass(frozen=True)
-class Told(Part):
-    """A part that takes no time."""
-
-    ill: bool = False
-
-    def settings(self):
-        return None
-
-    def shrunk(self):
-        return self
-
-    def run(self, name, scale, folder):
-        if self.ill:
-            raise ValueError("it is ill")
-        return Ran([], {})
+def test_dead_workers_and_lost_clusters_are_told(tmp_path, monkeypatch):
+    jobs = jobs_on(Cluster("WorkerCrashedError"), monkeypatch)
+    assert [*Ray(retries=1).run(jobs, tmp_path, print)] == [
+        Filled(job[0].name, "its worker died 2 times: WorkerCrashedError") for job in jobs
+    ]
+    unsendable = replace(jobs[0][0], config=lambda: None)
+    ((filled,),) = ([*Ray().run([[unsendable]], tmp_path, print)],)
+    assert filled.failure.startswith("it cannot be sent to a cluster: ")
+    jobs = jobs_on(Cluster("RayError"), monkeypatch)
+    with pytest.raises(NoCluster, match="the Ray cluster is lost: RayError: so"):
+        list(Ray().run(jobs, tmp_path, print))
 
 
-def test_nobody_fills_a_part_that_an_engine_is_filling_and_a_failure_goes_when_it_is_filled(tmp_path):
-    def silent(words):
-        pass
-
-    folder = run_folder("mine", tmp_path)
-    with locked(folder), pytest.raises(Locked, match="mine is being written by another run"):
-        run_parts({"mine": Told()}, FULL, tmp_path, Local(), silent)
-    assert run_parts({"mine": Told(ill=True)}, FULL, tmp_path, Local(), silent) == {"mine": "ValueError: it is ill"}
-    assert {path.name for path in folder.iterdir()} == {FAILURE}
-    run_part("mine", Told(), FULL, tmp_path, silent)
-    assert {path.name for path in folder.iterdir()} == {"config.json", "metrics.jsonl"}
-    assert run_parts({"mine": Told(ill=True)}, FULL, tmp_path, Local(), silent) == {}  # it is recorded already
-
-
-class Stub:
-    """Free play that takes no time: a seed is ill, or its success is itself."""
-
-    def __init__(self):
-        self.failing = set()
-
-    def fill(self, trials, folders):
-        for trial, folder in zip(trials, folders, strict=True):
-            if trial.seed in self.failing:
-                raise ValueError(f"seed {trial.seed} \x1bis ill\nand so on")
-            (folder / "library").mkdir()
-            yield Ran([Row("zero-shot", "one", "lamp on", trial.seed, 0, trial.seed / 8, 8)], {"train_s": 1.0})
-
-
-@pytest.fixture
-def stub(monkeypatch):
-    stub = Stub()
-    monkeypatch.setitem(swept.METHODS, "play", swept.METHODS["play"]._replace(fill=stub.fill))
-    assert sweeps.METHODS is swept.METHODS
-    return stub
+def test_clock_keeps_the_last_seconds_reported():
+    clock = Clock()
+    for event, seconds in (("compiled", 9.0), ("progress", 1.0), ("progress", 3.0)):
+        clock({"event": event, "seconds": seconds})
+    clock({"event": "kept"})
+    assert (clock.compiling, clock.learning) == (9.0, 3.0)

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 
 import jax.numpy as jnp
 import pytest
@@ -22,7 +21,8 @@ from cumulant.freeplay.checkpoints import finished
 from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
-from cumulant.sweeps.parts import FULL, Part, Ran, run_part
+from cumulant.sweeps import experiments
+from cumulant.sweeps.experiments import Experiment, Local, Outcome
 from cumulant.sweeps.run_folders import Row
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
@@ -59,32 +59,24 @@ def test_a_disk_that_stays_full_ends_a_run_in_one_line(run):
         assert ending.err.splitlines()[-1].startswith("cumulant: cannot write ")
 
 
-@dataclass(frozen=True)
-class Keeps(Part):
-    """A part of a figure that keeps a library."""
-
-    def settings(self):
-        return self
-
-    def shrunk(self):
-        return self
-
-    def run(self, name, scale, folder):
+def fill_with_library(configs, folders):
+    for _, folder in zip(configs, folders, strict=True):
         Library.load(THIRDS).save(folder / "library-0")
-        rows = [Row(name, "kind", "task", seed, 0, seed / 7, 16) for seed in scale.seeds]
-        return Ran(rows, {}, [{"seed": 0, "disentanglement": 1.0}])
+        rows = [Row("mine", "kind", "task", seed, 0, seed / 7, 16) for seed in range(3)]
+        yield Outcome(rows, {}, [{"seed": 0, "disentanglement": 1.0}])
 
 
-def test_a_part_of_a_figure_killed_at_any_file_step_is_filled_again(tmp_path):
+def test_experiment_killed_at_any_file_step_is_filled_again(tmp_path):
+    mine = Experiment("mine", {}, None, fill_with_library)
     with Watched(out := tmp_path / "out") as watched:
-        run_part("mine", Keeps(), FULL, out, lambda words: None)
+        experiments.run([mine], out, Local(), list)
     expected = results(files_of(out))
     assert len(watched.deaths()) > 20
     for files in watched.deaths():
         assert not mixed(files)
     for files in watched.deaths()[::4]:
         fill(out, files)
-        run_part("mine", Keeps(), FULL, out, lambda words: None)
+        experiments.run([mine], out, Local(), list)
         assert results(files_of(out)) == expected
 
 

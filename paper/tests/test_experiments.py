@@ -1,7 +1,7 @@
 """Parts and figures as objects: what they are made of, that old recordings are theirs, and what a run consists of."""
 
 import inspect
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,19 +22,11 @@ from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import CLASSES
-from cumulant.sweeps.parts import (
-    FULL,
-    SMOKE,
-    TUNING_SEED,
-    WORLD,
-    Clock,
-    Scale,
-    is_recorded,
-    run_folder,
-    run_part,
-)
-from cumulant.sweeps.run_folders import Row, Run, read_run
-from cumulant.sweeps.statistics import standings
+from cumulant.locks import Locked, locked
+from cumulant.sweeps.experiments import FAILURE, Local, Outcome
+from cumulant.sweeps.experiments import run as run_all
+from cumulant.sweeps.judging import TUNING_SEED
+from cumulant.sweeps.run_folders import Row, Run, is_finished, read_run
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import Policy
 from cumulant.worlds.pixels import PixelSpriteworld
@@ -43,14 +35,16 @@ from cumulant_paper import from_pixels, methods
 from cumulant_paper.baselines.playing import Play
 from cumulant_paper.bench import update_flops
 from cumulant_paper.commands.reproduce import Reproduce
+from cumulant_paper.experiments import FULL, SMOKE, WORLD, Part, Scale
 from cumulant_paper.figures import FIGURES, PARTS
 from cumulant_paper.from_pixels import VAE_SEARCH, FromPixels, Pipeline
 from cumulant_paper.from_scratch import DQN_SEARCH
 from cumulant_paper.larger_worlds import LARGER_WORLDS
 from cumulant_paper.measures import disentanglement_of
 from cumulant_paper.rivals import LARGER_RIVALS, RIVALS, RIVALS_SEARCH, Rival
+from cumulant_paper.statistics import standings
 
-RECORDED = Path(__file__).parent.parent / "results"
+RUNS = Path(__file__).parent.parent / "results" / "runs"
 FRAMES = PixelSpriteworld(size=32)
 TINY = FreePlay(width=8, depth=1, num_envs=4, batch=16, env_steps=4 * 40, replay=400)
 LINES = (("fb", 500), ("fb-zero-shot", 0))  # of a rival, with their steps
@@ -68,7 +62,7 @@ def sizes(settings):
     return found
 
 
-def test_every_part_is_of_a_figure_and_every_figure_can_be_asked_for():
+def test_every_part_is_of_a_figure():
     assert {part for figure in FIGURES.values() for part in figure.parts} == set(PARTS)
     (choice,) = (field.type for field in fields(Reproduce) if field.name == "what")
     assert set(get_args(get_args(choice)[0])) == set(FIGURES)
@@ -76,25 +70,25 @@ def test_every_part_is_of_a_figure_and_every_figure_can_be_asked_for():
 
 # Of the worlds of many objects and of the rivals, those that were run.
 LATER = {**LARGER_WORLDS, **RIVALS, **LARGER_RIVALS, **RIVALS_SEARCH}
-RUN = [name for name in PARTS if name not in LATER or run_folder(name, RECORDED).exists()]
+RUN = [name for name in PARTS if name not in LATER or (RUNS / name).exists()]
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_a_recorded_run_is_recognised_by_what_its_part_says_of_itself(name):
-    assert is_recorded(name, PARTS[name], FULL, RECORDED)
+def test_recorded_run_is_recognised_by_its_part(name):
+    assert is_finished(RUNS / name, PARTS[name].experiment(name, FULL).settings)
     with pytest.raises(ValueError, match="other settings"):
-        is_recorded(name, PARTS[name], SMOKE, RECORDED)
+        is_finished(RUNS / name, PARTS[name].experiment(name, SMOKE).settings)
 
 
 @pytest.mark.parametrize("name", [name for name in PARTS if name != "references" and "bounds" not in name])
-def test_a_part_in_miniature_learns_far_less_with_nothing_larger(name):
+def test_part_in_miniature_learns_far_less(name):
     before, after = (sizes(asdict(part.settings())) for part in (PARTS[name], PARTS[name].shrunk()))
     assert before.keys() == after.keys()
     assert all(after[size] <= before[size] for size in before)
     assert max(after[size] / before[size] for size in ("updates", "env_steps") if size in before) < 0.1
 
 
-def test_a_search_has_tasks_or_seeds_of_its_own():
+def test_search_has_tasks_or_seeds_of_its_own():
     for name, part in PARTS.items():
         used = {part.scaled(FULL).task_seed, *part.scaled(FULL).seeds}
         assert (TUNING_SEED in used) == (name in {**DQN_SEARCH, **VAE_SEARCH, **RIVALS_SEARCH})
@@ -115,7 +109,7 @@ def test_a_search_has_tasks_or_seeds_of_its_own():
         ),
     ],
 )
-def test_a_method_is_judged_in_its_own_way(name, asked, monkeypatch, tmp_path):
+def test_method_is_judged_in_its_own_way(name, asked, monkeypatch, tmp_path):
     """But for learning and acting, which have tests of their own."""
     lines, network = {}, Library.load(THIRDS).network
 
@@ -139,7 +133,7 @@ def test_a_method_is_judged_in_its_own_way(name, asked, monkeypatch, tmp_path):
     assert ran.measures == [{"seed": seed, "disentanglement": 0.5} for seed in (4, 7)]
 
 
-def test_skills_have_a_line_under_gpi_and_one_for_the_best_of_them(monkeypatch, tmp_path):
+def test_skills_have_lines_for_gpi_and_the_best(monkeypatch, tmp_path):
     """GPI over skills has a test of its own."""
     monkeypatch.setattr(methods, "few_shot", lambda line, *_, paper: [still(line)])
     part = PARTS["diayn"].shrunk()
@@ -171,7 +165,7 @@ class Idle(eqx.Module):
         return (reward * taken).sum()
 
 
-def test_a_rival_is_judged_by_what_it_understands(tmp_path):
+def test_rival_is_judged_by_what_it_understands(tmp_path):
     method = SimpleNamespace(
         start=lambda world, config, key: Standstill(jnp.zeros(3), jnp.int32(0)),
         train=lambda world, config, learning, until: learning._replace(update=until),
@@ -197,7 +191,7 @@ def test_a_rival_is_judged_by_what_it_understands(tmp_path):
     assert set(found.goals) <= set(range(1, 7))
 
 
-def test_worlds_are_kept_apart_in_the_rivals_figure(tmp_path):
+def test_rivals_figure_keeps_worlds_apart(tmp_path):
     """The same line with four objects is another panel's; labelled steps are drawn for the paper's world."""
     runs = []
     for objects, success in ((2, 0.75), (4, 0.25)):
@@ -220,20 +214,20 @@ def test_worlds_are_kept_apart_in_the_rivals_figure(tmp_path):
     assert (tmp_path / "search.png").stat().st_size > 5_000
 
 
-def test_a_larger_world_gets_as_much_play_for_rivals_as_for_ours():
+def test_rivals_get_as_much_play_as_ours():
     ours = LARGER_RIVALS["ours-4-objects"].costs()
     for name in ("her-4-objects", "fb-4-objects"):
         assert LARGER_RIVALS[name].costs().env_steps == ours.env_steps
 
 
-def test_the_recorded_measures_are_what_the_features_give():
-    (first, *_), true = (read_run(run_folder(name, RECORDED)).measures for name in ("ours-entangled", "ours"))
+def test_recorded_measures_are_what_features_give():
+    (first, *_), true = (read_run(RUNS / name).measures for name in ("ours-entangled", "ours"))
     rotated = entangled_features(len(WORLD.feature_names), first["seed"])
     assert disentanglement_of(rotated, WORLD) == pytest.approx(first["disentanglement"], abs=1e-4)
     assert len({each["disentanglement"] for each in true}) == 1  # the true features do not depend on the seed
 
 
-def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_learnt(tmp_path, monkeypatch):
+def test_pixels_part_keeps_lines_measures_and_libraries(tmp_path, monkeypatch):
     """But for learning and acting, which have tests of their own."""
     encoder, saved = colour_encoder(FRAMES), []
     library = Library(FRAMES, TINY, make_network(TINY, Inputs(len(ORDER)), 8, jax.random.key(0)), encoder)
@@ -249,8 +243,9 @@ def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_
         monkeypatch.setattr(from_pixels, name, instead)
     monkeypatch.setattr(ColourEncoder, "save", lambda self, folder: saved.append(folder.name), raising=False)
     part = FromPixels(Pipeline(Represent(), TINY, size=FRAMES.size, disguised=True))
-    run_part("mine", part, Scale(seeds=(0,), episodes=64), tmp_path, lambda words: None)
-    run = read_run(run_folder("mine", tmp_path))
+    experiment = part.experiment("mine", Scale(seeds=(0,), episodes=64))
+    assert not run_all([experiment], tmp_path, Local(), lambda event: None).failed
+    run = read_run(tmp_path / "mine")
     lines = {"mine": 64, "mine-zero-shot seen plain": 64, "mine: in one colour seen alike": 16}
     assert {row.line: row.episodes for row in run.rows} == lines
     (measured,) = run.measures
@@ -258,7 +253,7 @@ def test_an_experiment_from_pixels_has_every_line_and_measure_and_keeps_what_it_
     assert (measured["kept"], measured["independence"]) == (len(ORDER), 1)
     assert run.seconds.keys() == {"compile_s", "represent_s", "train_s", "total_s"}
     assert saved == ["encoder-0"]
-    kept = Library.load(run_folder("mine", tmp_path) / "library-0", features=encoder)
+    kept = Library.load(tmp_path / "mine" / "library-0", features=encoder)
     assert kept.weights("square left").shape == (1, len(ORDER), TINY.bins)
 
 
@@ -267,7 +262,7 @@ class Moment(NamedTuple):
     update: jax.Array
 
 
-def test_who_has_come_to_no_number_is_not_judged_as_a_weak_one(tmp_path):
+def test_diverged_rival_is_not_judged(tmp_path):
     class Broken:
         def start(self, world, config, key):
             return Moment({"w": jnp.zeros(3)}, jnp.int32(0))
@@ -282,20 +277,33 @@ def test_who_has_come_to_no_number_is_not_judged_as_a_weak_one(tmp_path):
         Rival(Broken(), Play()).run("broken", Scale(seeds=(0,)), tmp_path)
 
 
-def test_the_seconds_of_a_stage_are_those_it_last_reported():
-    clock = Clock()
-    for metrics in (
-        {"event": "compiled", "seconds": 9.0},
-        {"event": "progress", "seconds": 1.0},
-        {"event": "progress", "seconds": 3.0},
-        {"event": "kept"},
-    ):
-        clock(metrics)
-    assert (clock.compiling, clock.learning) == (9.0, 3.0)
+@dataclass(frozen=True)
+class Told(Part):
+    """A part that takes no time."""
+
+    ill: bool = False
+
+    def run(self, name, scale, folder):
+        if self.ill:
+            raise ValueError("it is ill")
+        return Outcome([], {})
+
+
+def test_parts_are_filled_by_one_and_a_failure_goes(tmp_path):
+    def filled(ill):
+        return run_all([Told(ill).experiment("mine", FULL)], tmp_path, Local(), lambda event: None)
+
+    with locked(tmp_path), pytest.raises(Locked, match="is being written by another run"):
+        filled(ill=False)
+    assert filled(ill=True).failed == {"mine": "ValueError: it is ill"}
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {FAILURE}
+    assert filled(ill=False).finished == ("mine",)
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"config.json", "metrics.jsonl"}
+    assert filled(ill=False).skipped == ("mine",)
 
 
 @pytest.mark.parametrize(("network", "trunks", "policies"), [("all_policies", 1, 6 * 3), ("trunk_per_feature", 6, 3)])
-def test_a_bench_counts_the_matrix_products_of_every_trunk(network, trunks, policies):
+def test_bench_counts_matrix_products_of_every_trunk(network, trunks, policies):
     config = FreePlay(network=network, width=8, depth=2, batch=5, relational=False)
     shown, heads = 6 * 8, 8 * policies * 3 * (1 + Spriteworld().num_actions)
     forward = 2 * 5 * trunks * (shown + 8 * 8 + heads)

@@ -11,7 +11,6 @@ from cumulant.features import disentanglement
 from cumulant.goals.language import parse
 from cumulant.goals.suites import CLASSES
 from cumulant.goals.tasks import tables_of
-from cumulant.sweeps.parts import run_folder
 from cumulant.sweeps.run_folders import read_run
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import random_policy
@@ -44,9 +43,9 @@ def recorded(tmp_path):
 
     def copy(figure):
         for name in FIGURES[figure].parts:
-            run_folder(name, tmp_path).mkdir(parents=True)
-            for file in run_folder(name, RECORDED).glob("*.json*"):
-                shutil.copy(file, run_folder(name, tmp_path))
+            (tmp_path / "runs" / name).mkdir(parents=True)
+            for file in (RECORDED / "runs" / name).glob("*.json*"):
+                shutil.copy(file, (tmp_path / "runs" / name))
         return tmp_path
 
     return copy
@@ -132,8 +131,8 @@ DRAWN = [
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_recorded_results_are_what_their_rows_give_and_are_legible(name, nothing_runs, tmp_path):
-    there = [part for part in FIGURES[name].parts if name not in IN_PART or run_folder(part, RECORDED).exists()]
-    runs = [read_run(run_folder(part, RECORDED)) for part in there]
+    there = [part for part in FIGURES[name].parts if name not in IN_PART or (RECORDED / "runs" / part).exists()]
+    runs = [read_run(RECORDED / "runs" / part) for part in there]
     summary = FIGURES[name].summarise(runs)
     assert not summary.missing
     assert_alike(json.loads(json.dumps(summary.report)), json.loads((RECORDED / f"{name}.json").read_text()))

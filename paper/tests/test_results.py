@@ -3,21 +3,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cumulant.goals.suites import CLASSES
 from cumulant.storage import Unreadable, write_info
 from cumulant.sweeps.run_folders import Row, agrees, is_finished, read_run, write_run
-from cumulant.sweeps.statistics import (
-    Curve,
-    break_even,
-    curve,
-    ends,
-    interval_over_seeds,
-    paybacks,
-    steps_to_reach,
-)
+from cumulant.sweeps.statistics import Curve
+from cumulant_paper.statistics import break_even, curve, ends, paybacks, steps_to_reach
 
 CONFIG = {"settings": {"seeds": [0, 1]}, "seconds": {"total_s": 2.0}, "device": "cpu"}
 

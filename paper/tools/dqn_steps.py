@@ -6,7 +6,7 @@ After `cumulant reproduce sample-complexity --out paper/results`.
 import json
 from pathlib import Path
 
-from cumulant.sweeps.statistics import MARGIN
+from cumulant_paper.statistics import MARGIN
 
 PAPER = Path(__file__).parents[1]
 RECORDED, RUN = PAPER / "results" / "sample-complexity.json", PAPER / "results" / "runs" / "dqn"

@@ -14,10 +14,10 @@ import numpy as np
 
 from cumulant.commands.output import print_table
 from cumulant.goals.tasks import tables_of
-from cumulant.sweeps.parts import TUNING_SEED
-from cumulant.sweeps.trials import Trials, guides_from_words
+from cumulant.sweeps.judging import TUNING_SEED, Evaluation
 from cumulant.worlds.episodes import rollouts
 from cumulant_paper.baselines.playing import Exploring
+from cumulant_paper.judging import guides_from_words
 from cumulant_paper.rivals import RIVALS, Rival
 
 KINDS = ("object_easy", "object_hard", "conjunction")
@@ -46,7 +46,7 @@ def main() -> None:
     print(f"{config.updates:,} updates in {time.perf_counter() - begun:.0f} s, compiling included")
     acting = config if asked.epsilon is None else replace(config, epsilon=asked.epsilon)
     player = method.player(acting, learnt, jax.random.key(1))
-    kinds, tasks = Trials(tasks_per_class=4, task_seed=TUNING_SEED, episodes=asked.episodes).tasks(world)
+    kinds, tasks = Evaluation(tasks_per_class=4, episodes=asked.episodes).tasks(world)
     rows = []
     for kind in KINDS:
         tables = tables_of([task for task, its in zip(tasks, kinds, strict=True) if its == kind])

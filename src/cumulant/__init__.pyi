@@ -16,10 +16,10 @@ from .goals.suites import suite as suite
 from .goals.tasks import Task as Task
 from .goals.tasks import reached as reached
 from .storage import Unreadable as Unreadable
+from .sweeps.judging import Evaluation as Evaluation
 from .sweeps.on_ray import Ray as Ray
-from .sweeps.run import Evaluation as Evaluation
-from .sweeps.run import Trial as Trial
-from .sweeps.run import sweep as sweep
+from .sweeps.trials import Trial as Trial
+from .sweeps.trials import sweep as sweep
 from .transfer.audit import audit as audit
 from .transfer.evaluation import Success as Success
 from .transfer.evaluation import evaluate as evaluate

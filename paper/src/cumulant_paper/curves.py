@@ -12,18 +12,9 @@ from matplotlib.ticker import EngFormatter, FixedLocator, NullLocator
 from cumulant.commands.drawings import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, column, in_column, save
 from cumulant.goals.suites import CLASSES
 from cumulant.sweeps.run_folders import Row
-from cumulant.sweeps.statistics import (
-    ZERO_SHOT,
-    Curve,
-    LargerWorld,
-    Payback,
-    break_even,
-    curve,
-    ends,
-    last,
-    lines_of,
-)
+from cumulant.sweeps.statistics import Curve, last, lines_of
 from cumulant.worlds.shapes import SHAPES
+from cumulant_paper.statistics import ZERO_SHOT, LargerWorld, Payback, break_even, curve, ends
 
 
 class Style(NamedTuple):

@@ -7,17 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from cumulant.sweeps.parts import Part
 from cumulant.sweeps.run_folders import Row, Run
-from cumulant.sweeps.statistics import (
-    COVERAGE,
-    ZERO_SHOT,
-    disentanglement,
-    ends,
-    larger_world,
-    paybacks,
-    standings,
-)
 from cumulant.transfer.library import Library
 from cumulant_paper import theory
 from cumulant_paper.curves import (
@@ -31,6 +21,7 @@ from cumulant_paper.curves import (
     search_styles,
 )
 from cumulant_paper.drawings import draw_theorem
+from cumulant_paper.experiments import Part
 from cumulant_paper.from_pixels import LEARNERS, VAE_SEARCH, VARIANTS
 from cumulant_paper.from_scratch import DQN, DQN_SEARCH
 from cumulant_paper.larger_worlds import LARGER_WORLDS
@@ -39,6 +30,7 @@ from cumulant_paper.rival_drawings import draw_rivals, draw_search
 from cumulant_paper.rivals import LARGER_RIVALS, RIVALS, RIVALS_SEARCH
 from cumulant_paper.scene import PHRASE, scene
 from cumulant_paper.schematic import draw_schematic
+from cumulant_paper.statistics import COVERAGE, ZERO_SHOT, disentanglement, ends, larger_world, paybacks, standings
 from cumulant_paper.tables import (
     Table,
     checks_table,

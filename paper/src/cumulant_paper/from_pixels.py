@@ -12,14 +12,16 @@ from cumulant.features.encoder import measure
 from cumulant.features.representation import represent
 from cumulant.features.settings import Represent
 from cumulant.freeplay.settings import FreePlay
-from cumulant.sweeps.parts import RECORDED_PLAY, TUNING_SEED, Clock, Part, Ran, Scale, in_miniature
+from cumulant.sweeps.experiments import Outcome
+from cumulant.sweeps.judging import TUNING_SEED, few_shot, zero_shot
 from cumulant.sweeps.run_folders import Measured, Row
-from cumulant.sweeps.trials import few_shot, zero_shot
+from cumulant.sweeps.trials import Clock
 from cumulant.transfer.audit import audit
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
 from cumulant.worlds.pixels import PixelSpriteworld
 from cumulant.worlds.protocol import World
+from cumulant_paper.experiments import RECORDED_PLAY, Part, Scale, in_miniature
 from cumulant_paper.measures import JUDGE_SEED
 
 _STARTS = 32  # from which policies are played, to see what they do to features
@@ -63,30 +65,30 @@ class FromPixels(Part):
     measures_features = True
 
     def settings(self) -> Pipeline:
-        """The pipeline's; whether they are searched for shows in the scale."""
+        """Return the pipeline's; whether they are searched for shows in the scale."""
         return self.pipeline
 
     def shrunk(self) -> "FromPixels":
-        """Small frames, and hardly any learning."""
+        """Return small frames, and hardly any learning."""
         pipeline, learner = self.pipeline, self.pipeline.represent
         tiny = replace(learner, width=8, latents=min(learner.latents, 12), pairs=512, updates=100, batch=8, restarts=1)
         play = pipeline.free_play and in_miniature(pipeline.free_play)
         return replace(self, pipeline=replace(pipeline, represent=tiny, free_play=play, size=24))
 
     def scaled(self, scale: Scale) -> Scale:
-        """A seed of its own for a search; and one budget, for from frames, labelled steps and episodes take long."""
+        """Return a seed of its own for a search; and one budget, for labelled steps from frames take long."""
         if self.search:
             return replace(scale, seeds=(TUNING_SEED,))
         return replace(scale, budgets=scale.budgets[-1:]) if self.pipeline.free_play else scale
 
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """Everything for each seed; encoders and libraries go into the folder."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Do everything for each seed; encoders and libraries go into the folder."""
         each = [self._seed(name, scale, folder, seed) for seed in scale.seeds]
         seconds = {stage: sum(ran.seconds[stage] for ran in each) for stage in each[0].seconds}
         measures = [measured for ran in each for measured in ran.measures or ()]
-        return Ran([row for ran in each for row in ran.rows], seconds, measures)
+        return Outcome([row for ran in each for row in ran.rows], seconds, measures)
 
-    def _seed(self, name: str, scale: Scale, folder: Path, seed: int) -> Ran:
+    def _seed(self, name: str, scale: Scale, folder: Path, seed: int) -> Outcome:
         world, key, seeing, playing = self.pipeline.world, jax.random.key(JUDGE_SEED), Clock(), Clock()
         encoder = represent(world, self.pipeline.represent, seed, report=seeing)
         encoder.save(folder / f"encoder-{seed}")
@@ -104,11 +106,11 @@ class FromPixels(Part):
             told["independence"] = independence(audit(library, key, _STARTS).moved)
             told["free_play_s"] = playing.learning
         learning = {"represent_s": seeing.learning, "train_s": playing.learning}
-        return Ran(rows, {"compile_s": seeing.compiling + playing.compiling} | learning, [cast(Measured, told)])
+        return Outcome(rows, {"compile_s": seeing.compiling + playing.compiling} | learning, [cast(Measured, told)])
 
 
 def _solved(name: str, world: World, scale: Scale, library: Library, seed: int) -> Iterator[Row]:
-    """From labelled steps and, where the features know words, zero-shot."""
+    """Judge from labelled steps and, where the features know words, zero-shot."""
     yield from few_shot(name, world, scale, library.gpi(), library.config.bins, seed, paper=False)
     if library.knows_words:
         yield from zero_shot(f"{name}-zero-shot", world, scale, library.gpi(), library.weights_of, seed)
@@ -117,7 +119,7 @@ def _solved(name: str, world: World, scale: Scale, library: Library, seed: int) 
 def _solved_in_disguise(
     name: str, worlds: Mapping[str, World], scale: Scale, library: Library, seed: int
 ) -> Iterator[Row]:
-    """Zero-shot in worlds that look otherwise; as there are many of them, from fewer episodes."""
+    """Judge zero-shot in worlds that look otherwise; as there are many of them, from fewer episodes."""
     fewer = replace(scale, episodes=scale.episodes // _FEWER)
     for words, world in worlds.items():
         yield from zero_shot(f"{name}: {words}", world, fewer, library.gpi(), library.weights_of, seed)

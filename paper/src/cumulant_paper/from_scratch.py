@@ -10,25 +10,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PRNGKeyArray
 
-from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.networks import Trunk
 from cumulant.goals.tasks import tables_of
-from cumulant.sweeps.parts import (
-    TUNING_SEED,
-    WORLD,
-    Costs,
-    Part,
-    Ran,
-    Scale,
-    check_finite,
-    in_miniature,
-    parameters,
-)
+from cumulant.sweeps.experiments import Outcome
+from cumulant.sweeps.judging import TUNING_SEED, rows_of
 from cumulant.sweeps.run_folders import Row
-from cumulant.sweeps.trials import rows_of
 from cumulant.worlds.episodes import goal_of, play
 from cumulant.worlds.protocol import World
 from cumulant_paper.baselines.dqn import Dqn, EpsilonGreedy, Learning, start, train
+from cumulant_paper.experiments import WORLD, Costs, Part, Scale, check_finite, in_step
 
 _SEARCH_STEPS = 200_000  # of a task, at most, in a search
 
@@ -41,44 +31,40 @@ class FromScratch(Part):
     search: bool = False  # for its settings: shorter runs, on tasks drawn with another seed
 
     def settings(self) -> Dqn:
-        """DQN's; whether they are searched for shows in the scale."""
+        """Return DQN's; whether they are searched for shows in the scale."""
         return self.dqn
 
-    def shrunk(self) -> "FromScratch":
-        """A small network that hardly learns."""
-        return replace(self, dqn=in_miniature(self.dqn))
-
     def scaled(self, scale: Scale) -> Scale:
-        """Smaller for a search, and on other tasks."""
+        """Return a smaller one for a search, on other tasks."""
         if not self.search:
             return scale
         steps = tuple(step for step in scale.dqn_steps if step <= _SEARCH_STEPS)
         return replace(scale, task_seed=TUNING_SEED, tasks_per_class=1, seeds=scale.seeds[:2], dqn_steps=steps)
 
     def costs(self) -> Costs:
-        """Of one task."""
+        """Return those of one task."""
         learning = eqx.filter_eval_shape(start, WORLD, self.dqn, jax.random.key(0))
-        return Costs(self.dqn.env_steps, self.dqn.updates, parameters(learning.networks))
+        return Costs.of(self.dqn, learning.networks)
 
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """Every task and seed at once; success at the steps that the scale names."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Learn every task and seed at once; judge after the steps that the scale names."""
         tables = tables_of(scale.tasks(WORLD)[1])
         pairs = [(seed, i) for seed in scale.seeds for i in range(len(tables))]
         keys = [jax.random.fold_in(jax.random.key(seed), i) for seed, i in pairs]
 
-        def advance(table: Array, learning: Learning, until: Array) -> tuple[Learning, None]:
-            return train(WORLD, self.dqn, table, learning, until), None
+        def learn(table: Array, learning: Learning, until: Array) -> Learning:
+            return train(WORLD, self.dqn, table, learning, until)
 
-        runs = InStep(advance, [tables[i] for _, i in pairs], [start(WORLD, self.dqn, key) for key in keys])
+        runs = in_step(learn, [tables[i] for _, i in pairs], [start(WORLD, self.dqn, key) for key in keys])
         rows: list[Row] = []
         for steps in scale.dqn_steps:
             runs.advance(max(1, steps // self.dqn.num_envs))
             check_finite(networks := runs.runs.networks)
             rows += self._judged(name, scale, networks, steps)
-        return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
+        return Outcome(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
 
     def _judged(self, name: str, scale: Scale, networks: Trunk, steps: int) -> Iterator[Row]:
-        """Every seed's success on every task, from the networks of all of them."""
+        """Yield every seed's success on every task, from the networks of all of them."""
         labelled = scale.tasks(WORLD)
         tables, seeds = tables_of(labelled[1]), len(scale.seeds)
         starts = jnp.concatenate([scale.starts(seed, len(tables)) for seed in scale.seeds])
@@ -92,7 +78,7 @@ class FromScratch(Part):
 def _played(
     world: World, players: EpsilonGreedy, tables: Bool[Array, "runs c k b"], keys: Key[Array, "runs episodes"]
 ) -> Bool[Array, "runs episodes"]:
-    """Success of every run's own policy on its own task."""
+    """Return success of every run's own policy on its own task."""
 
     def success(player: EpsilonGreedy, table: Bool[Array, "c k b"], key: PRNGKeyArray) -> Bool[Array, ""]:
         return play(world, player(world, None), goal_of(world, table), key).success

@@ -4,41 +4,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
-from cumulant.sweeps.parts import Clock, Part, Ran, Scale, in_miniature, world_of
+from cumulant.sweeps.experiments import Outcome
+from cumulant.sweeps.judging import zero_shot
 from cumulant.sweeps.run_folders import Row
-from cumulant.sweeps.trials import zero_shot
+from cumulant.sweeps.trials import Clock
 from cumulant.transfer.pretraining import pretrain
 from cumulant.worlds.shapes import SHAPES
-from cumulant.worlds.spriteworld import Spriteworld
+from cumulant_paper.experiments import Part, Scale
 
 
 @dataclass(frozen=True)
 class InLargerWorld(Part):
     """Free play in a world of so many objects, then committed GPI from words."""
 
-    objects: int
-    free_play: FreePlay
+    objects: int = 2
+    free_play: FreePlay = PRESETS["fast"]
     seeds: int = 1
 
-    def settings(self) -> "InLargerWorld":
-        """All of them."""
-        return self
-
-    def shrunk(self) -> "InLargerWorld":
-        """With less free play."""
-        return replace(self, free_play=in_miniature(self.free_play))
-
     def scaled(self, scale: Scale) -> Scale:
-        """Only as many seeds as it has."""
+        """Return only as many seeds as it has."""
         return replace(scale, seeds=scale.seeds[: self.seeds])
 
-    @property
-    def world(self) -> Spriteworld:
-        """With so many objects."""
-        return world_of(self.objects)
-
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """One seed after the other, so that the time is that of one alone: the longest."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Train one seed after the other, so that the time is that of one alone: the longest."""
         world, rows = self.world, list[Row]()
         clocks = [Clock() for _ in scale.seeds]
         for seed, clock in zip(scale.seeds, clocks, strict=True):
@@ -46,7 +34,7 @@ class InLargerWorld(Part):
             assert library is not None  # nothing stops it
             rows += zero_shot(name, world, scale, library.gpi(), library.weights_of, seed)
         compiling, learning = max(c.compiling for c in clocks), max(c.learning for c in clocks)
-        return Ran(rows, {"compile_s": compiling, "train_s": learning})
+        return Outcome(rows, {"compile_s": compiling, "train_s": learning})
 
 
 _THREE_SEEDS = (2, 4, 8)  # objects, of which the documentation speaks

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -10,29 +11,31 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from cumulant.features.coordinates import Features, entangled_features, true_features
-from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.tasks import tables_of
-from cumulant.sweeps.parts import (
+from cumulant.sweeps.experiments import Outcome
+from cumulant.sweeps.judging import few_shot, judged, rows_of, zero_shot
+from cumulant.sweeps.run_folders import Measured, Row
+from cumulant.transfer.gpi import Gpi
+from cumulant.transfer.library import Library
+from cumulant.transfer.pretraining import pretrain_in_step
+from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
+from cumulant.worlds.oracle import oracle_policy
+from cumulant_paper.baselines import diayn
+from cumulant_paper.experiments import (
     RECORDED_PLAY,
     WORLD,
     Costs,
     Part,
-    Ran,
     Scale,
     check_finite,
+    costs_of_play,
     in_miniature,
-    parameters,
+    in_step,
 )
-from cumulant.sweeps.run_folders import Measured, Row
-from cumulant.sweeps.trials import few_shot, rows_of, zero_shot
-from cumulant.transfer.gpi import Gpi
-from cumulant.transfer.library import Library
-from cumulant.transfer.pretraining import pretrain_in_step
-from cumulant.worlds.episodes import endings, random_policy
-from cumulant.worlds.oracle import oracle_policy
-from cumulant_paper.baselines import diayn
 from cumulant_paper.measures import disentanglement_of
+
+BOUNDS: dict[str, PolicyMaker] = {"oracle": oracle_policy, "random": random_policy}
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,15 @@ class References(Part):
     """What is possible, and what chance gives."""
 
     def settings(self) -> None:
-        """None: nothing is learnt."""
+        """Return None: nothing is learnt."""
 
-    def shrunk(self) -> "References":
-        """The scale says all."""
-        return self
-
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """A line for each of the two."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Judge a line for each of the two."""
         rows: list[Row] = []
-        labelled = scale.tasks(WORLD)
-        tables = tables_of(labelled[1])
-        for line, policy in {"oracle": oracle_policy, "random": random_policy}.items():
+        for line, policy in BOUNDS.items():
             for seed in scale.seeds:
-                success, *_ = endings(WORLD, policy, tables, tables, scale.starts(seed, len(tables)))
-                rows += rows_of(line, labelled, seed, 0, success)
-        return Ran(rows, {})
+                rows += judged(line, WORLD, scale, policy, lambda tables: tables, seed)
+        return Outcome(rows, {})
 
 
 @dataclass(frozen=True)
@@ -69,28 +65,20 @@ class PlayThenGpi(Part):
 
     measures_features = True
 
-    def settings(self) -> "PlayThenGpi":
-        """All of them."""
-        return self
-
-    def shrunk(self) -> "PlayThenGpi":
-        """With less free play."""
-        return replace(self, free_play=in_miniature(self.free_play))
-
     def costs(self) -> Costs:
-        """Free play's."""
-        return Costs.of_play(WORLD, self.free_play)
+        """Return free play's."""
+        return costs_of_play(WORLD, self.free_play)
 
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """All seeds' free play as one program, then curves of each."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Play freely with all seeds as one program, then judge each."""
         libraries, seconds = pretrain_in_step(WORLD, self.free_play, scale.seeds, self._features(scale.seeds))
         rows: list[Row] = []
         for seed, library in zip(scale.seeds, libraries, strict=True):
             rows += self._curves(name, scale, library, seed)
-        return Ran(rows, seconds, self.measures(scale.seeds))
+        return Outcome(rows, seconds, self.measures(scale.seeds))
 
     def measures(self, seeds: Sequence[int]) -> list[Measured]:
-        """How disentangled each seed's features are; the true ones are the same whatever the seed."""
+        """Return how disentangled each seed's features are; the true ones are the same whatever the seed."""
         different = self._features(seeds if self.entangled else seeds[:1])
         scores = [disentanglement_of(features, WORLD) for features in different]
         each = scores if self.entangled else scores * len(seeds)
@@ -101,7 +89,7 @@ class PlayThenGpi(Part):
         return [entangled_features(k, seed) if self.entangled else true_features for seed in seeds]
 
     def _curves(self, name: str, scale: Scale, library: Library, seed: int) -> list[Row]:
-        """From the first labelled steps on, and zero-shot."""
+        """Judge from labelled steps and, where words speak of the features, zero-shot."""
         gpi, bins, paper = library.gpi(self.best), self.free_play.bins, not self.best
         rows = [*few_shot(name, WORLD, scale, gpi, bins, seed, paper)]
         if not self.entangled:  # words speak of the true features
@@ -118,26 +106,22 @@ class SkillsThenGpi(Part):
     learner: diayn.Diayn
 
     def settings(self) -> diayn.Diayn:
-        """DIAYN's."""
+        """Return DIAYN's."""
         return self.learner
 
     def shrunk(self) -> "SkillsThenGpi":
-        """Fewer skills, hardly learnt."""
+        """Return fewer skills, hardly learnt."""
         return SkillsThenGpi(replace(in_miniature(self.learner), skills=6))
 
     def costs(self) -> Costs:
-        """Of all networks."""
+        """Return those of all networks."""
         learning = eqx.filter_eval_shape(diayn.start, WORLD, self.learner, jax.random.key(0))
-        return Costs(self.learner.env_steps, self.learner.updates, parameters(learning.networks))
+        return Costs.of(self.learner, learning.networks)
 
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """All seeds' skills as one program, then both lines of each."""
-
-        def advance(_: None, learning: diayn.Learning, until: Array) -> tuple[diayn.Learning, None]:
-            return diayn.train(WORLD, self.learner, learning, until), None
-
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Learn all seeds' skills as one program, then judge both lines of each."""
         begun = [diayn.start(WORLD, self.learner, jax.random.key(seed)) for seed in scale.seeds]
-        runs = InStep(advance, [None] * len(begun), begun)
+        runs = in_step(partial(_learn_skills, self.learner), [None] * len(begun), begun)
         runs.advance(self.learner.updates)
         check_finite(runs.runs.networks)
         rows: list[Row] = []
@@ -146,7 +130,7 @@ class SkillsThenGpi(Part):
             gpi = Gpi(networks.psi, true_features, committed=False)
             rows += few_shot(name, WORLD, scale, gpi, self.learner.bins, seed, paper=True)
             rows += self._best_skill(f"{name}-best-skill", scale, networks, seed)
-        return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
+        return Outcome(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds})
 
     def _best_skill(self, line: str, scale: Scale, networks: diayn.Networks, seed: int) -> Iterator[Row]:
         labelled = scale.tasks(WORLD)
@@ -156,6 +140,10 @@ class SkillsThenGpi(Part):
         success = jnp.stack(each)  # [skills, tasks, episodes]
         best = success.mean(axis=2).argmax(axis=0)
         yield from rows_of(line, labelled, seed, 0, success[best, jnp.arange(len(tables))])
+
+
+def _learn_skills(config: diayn.Diayn, _: None, learning: diayn.Learning, until: Array) -> diayn.Learning:
+    return diayn.train(WORLD, config, learning, until)
 
 
 _PAPER, _OURS = PRESETS["paper"], PRESETS["fast"]

@@ -14,8 +14,9 @@ from matplotlib.ticker import MaxNLocator
 from cumulant.commands.drawings import column, in_column, save
 from cumulant.goals.suites import CLASSES
 from cumulant.sweeps.run_folders import Row
-from cumulant.sweeps.statistics import End, Point, Standing, curve, lines_of
+from cumulant.sweeps.statistics import Point, lines_of
 from cumulant_paper.curves import STYLES
+from cumulant_paper.statistics import End, Standing, curve
 
 _WORDS_HIGH, _LABELS_HIGH = 2.6, 3.7  # inches
 _KINDS = CLASSES[::-1]  # the hardest first

@@ -15,38 +15,26 @@ import jax
 from jaxtyping import Array, PRNGKeyArray
 
 from cumulant.features.coordinates import true_features
-from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
-from cumulant.goals.tasks import tables_of
-from cumulant.sweeps.parts import (
-    TUNING_SEED,
-    Costs,
-    Part,
-    Ran,
-    Scale,
-    check_finite,
-    in_miniature,
-    parameters,
-    world_of,
-)
+from cumulant.sweeps.experiments import Outcome
+from cumulant.sweeps.judging import TUNING_SEED, judged, zero_shot
 from cumulant.sweeps.run_folders import Row
-from cumulant.sweeps.statistics import ZERO_SHOT
-from cumulant.sweeps.trials import (
-    TakesLabels,
-    TakesWords,
-    from_labels,
-    from_words,
-    guides_from_words,
-    over_goals,
-    rows_of,
-    zero_shot,
-)
 from cumulant.transfer.pretraining import pretrain_in_step
-from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
-from cumulant.worlds.oracle import oracle_policy
 from cumulant.worlds.spriteworld import Spriteworld
 from cumulant_paper.baselines import dusdi, fb, her, metra, usfa, visr
 from cumulant_paper.baselines.playing import Play
+from cumulant_paper.experiments import (
+    Costs,
+    Part,
+    Scale,
+    check_finite,
+    costs_of_play,
+    in_miniature,
+    in_step,
+)
+from cumulant_paper.judging import TakesLabels, TakesWords, from_labels, from_words, guides_from_words, over_goals
+from cumulant_paper.methods import BOUNDS
+from cumulant_paper.statistics import ZERO_SHOT
 
 _SEARCHED = {"budgets": (2_000, 50_000), "episodes": 64, "goals": 500, "tasks_per_class": 2}  # of a search's scale
 
@@ -85,39 +73,34 @@ class Rival(Part):
     search: bool = False  # for its settings: fewer episodes, on tasks drawn with another seed
 
     def settings(self) -> Settings:
-        """The method's, and how many objects there are; whether settings are searched for shows in the scale."""
+        """Return the method's, and how many objects there are; whether they are searched for shows in the scale."""
         return Settings(self.config, self.objects, dict(self.ways))
 
     def shrunk(self) -> "Rival":
-        """A small network that hardly learns."""
+        """Return a small network that hardly learns."""
         ways = tuple((way, in_miniature(config)) for way, config in self.ways)
         return replace(self, config=in_miniature(self.config), ways=ways)
 
     def scaled(self, scale: Scale) -> Scale:
-        """Smaller for a search, and on other tasks."""
+        """Return a smaller one for a search, on other tasks."""
         if not self.search:
             return scale
         smaller: dict[str, Any] = {} if scale.miniature else _SEARCHED
         return replace(scale, task_seed=TUNING_SEED, seeds=scale.seeds[:2], **smaller)
 
-    @property
-    def world(self) -> Spriteworld:
-        """With so many objects."""
-        return world_of(self.objects)
-
     def costs(self) -> Costs:
-        """What it learns, and from how much play."""
+        """Return what it learns, and from how much play."""
         learning = eqx.filter_eval_shape(self.method.start, self.world, self.config, jax.random.key(0))
-        return Costs(self.config.env_steps, self.config.updates, parameters(learning.networks))
+        return Costs.of(self.config, learning.networks)
 
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """All seeds as one program, then each seed's success."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Train all seeds as one program, then judge each."""
 
-        def advance(_: None, learning: Any, until: Array) -> tuple[Any, None]:
-            return self.method.train(self.world, self.config, learning, until), None
+        def learn(_: None, learning: Any, until: Array) -> Any:
+            return self.method.train(self.world, self.config, learning, until)
 
         started = [self.method.start(self.world, self.config, jax.random.key(seed)) for seed in scale.seeds]
-        runs = InStep(advance, [None] * len(started), started)
+        runs = in_step(learn, [None] * len(started), started)
         runs.advance(self.config.updates)
         check_finite(runs.runs.networks)
         begun, rows, line = time.perf_counter(), list[Row](), name.removesuffix(f"-{self.objects}-objects")
@@ -127,11 +110,11 @@ class Rival(Part):
                 player = self.method.player(config, runs.run(i), jax.random.fold_in(jax.random.key(seed), 1))
                 rows += _judged(line, self.world, scale, player, seed)
         judging = time.perf_counter() - begun
-        return Ran(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds, "evaluate_s": judging})
+        return Outcome(rows, {"compile_s": runs.compile_seconds, "train_s": runs.train_seconds, "evaluate_s": judging})
 
 
 def _judged(line: str, world: Spriteworld, scale: Scale, player: Any, seed: int) -> Iterator[Row]:
-    """By what the player understands."""
+    """Judge a player by what it understands."""
     if isinstance(player, TakesLabels):
         yield from from_labels(line, world, scale, player, seed)
     if isinstance(player, TakesWords):
@@ -147,25 +130,12 @@ class OverGoals(Part):
     objects: int = 2
     best: bool = True  # committed GPI; otherwise the paper's plain one
 
-    def settings(self) -> "OverGoals":
-        """All of them."""
-        return self
-
-    def shrunk(self) -> "OverGoals":
-        """With less free play."""
-        return replace(self, free_play=in_miniature(self.free_play))
-
-    @property
-    def world(self) -> Spriteworld:
-        """With so many objects."""
-        return world_of(self.objects)
-
     def costs(self) -> Costs:
-        """Free play's."""
-        return Costs.of_play(self.world, self.free_play)
+        """Return free play's."""
+        return costs_of_play(self.world, self.free_play)
 
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """All seeds as one program, then each seed's success."""
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Play freely with all seeds as one program, then judge each."""
         features = [true_features] * len(scale.seeds)
         libraries, seconds = pretrain_in_step(self.world, self.free_play, scale.seeds, features)
         begun, rows = time.perf_counter(), list[Row]()
@@ -173,7 +143,7 @@ class OverGoals(Part):
             gpi, line = library.gpi(self.best), "ours" if self.best else "gpi-trick"
             rows += zero_shot(f"{line}{ZERO_SHOT}", self.world, scale, gpi, library.weights_of, seed)
             rows += over_goals(line, self.world, scale, gpi, jax.vmap(library.weights_of), seed)
-        return Ran(rows, seconds | {"evaluate_s": time.perf_counter() - begun})
+        return Outcome(rows, seconds | {"evaluate_s": time.perf_counter() - begun})
 
 
 @dataclass(frozen=True)
@@ -182,31 +152,14 @@ class Bounds(Part):
 
     objects: int = 2
 
-    def settings(self) -> "Bounds":
-        """How many objects there are."""
-        return self
-
-    def shrunk(self) -> "Bounds":
-        """The scale says all."""
-        return self
-
-    @property
-    def world(self) -> Spriteworld:
-        """With so many objects."""
-        return world_of(self.objects)
-
-    def run(self, name: str, scale: Scale, folder: Path) -> Ran:
-        """Two lines for each of the two."""
-        world, rows = self.world, list[Row]()
-        labelled = scale.tasks(world)
-        tables = tables_of(labelled[1])
-        players: dict[str, PolicyMaker] = {"oracle": oracle_policy, "random": random_policy}
-        for line, policy in players.items():
+    def run(self, name: str, scale: Scale, folder: Path) -> Outcome:
+        """Judge two lines for each of the two."""
+        rows: list[Row] = []
+        for line, policy in BOUNDS.items():
             for seed in scale.seeds:
-                success, *_ = endings(world, policy, tables, tables, scale.starts(seed, len(tables)))
-                rows += rows_of(f"{line}{ZERO_SHOT}", labelled, seed, 0, success)
-                rows += over_goals(line, world, scale, policy, None, seed)
-        return Ran(rows, {})
+                rows += judged(f"{line}{ZERO_SHOT}", self.world, scale, policy, lambda tables: tables, seed)
+                rows += over_goals(line, self.world, scale, policy, lambda tables: tables, seed)
+        return Outcome(rows, {})
 
 
 HER, FB, USFA = her.Her(), fb.Fb(), usfa.Usfa()

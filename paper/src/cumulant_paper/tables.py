@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cumulant.goals.suites import CLASSES
-from cumulant.sweeps.parts import Costs
-from cumulant.sweeps.statistics import End, LargerWorld, Payback, Point, Standing, break_even
+from cumulant.sweeps.statistics import Point
+from cumulant_paper.experiments import Costs
+from cumulant_paper.statistics import End, LargerWorld, Payback, Standing, break_even
 from cumulant_paper.theory import Check
 
 

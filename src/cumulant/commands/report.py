@@ -2,17 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, usable_files
 from cumulant.commands.output import on_terminal, print_json, print_table
-
-if TYPE_CHECKING:
-    from cumulant.sweeps.reports import SweepReport
-    from cumulant.sweeps.statistics import Point
 
 
 @dataclass(frozen=True)
@@ -31,8 +26,9 @@ class Report:
         """Read, tell, write."""
         with on_terminal("reading", self.json):
             from cumulant.storage import Unreadable, write_json, write_whole
+            from cumulant.sweeps.experiments import printable
             from cumulant.sweeps.report_page import page
-            from cumulant.sweeps.reports import as_plain, summarise_sweep
+            from cumulant.sweeps.reports import as_plain, in_words, success_tables, summarise_sweep
 
             data, picture = self.folder / "report.json", self.folder / "report.html"
             try:
@@ -46,33 +42,11 @@ class Report:
             write_whole(picture, page(report).encode())
         if self.json:
             return print_json(plain)
-        _tell(report)
+        for table in success_tables(report):
+            columns, *rows = [[escape(printable(each)) for each in row] for row in (table.columns, *table.rows)]
+            print_table(escape(printable(table.title)), columns, rows)
+        for best in report.best:
+            print("\n".join(in_words(best)))
+        for name, reason in report.failed.items():
+            print(f"failed: {printable(name)}: {reason}")
         print(f"Written to {picture} and {data}.")
-
-
-def _tell(report: "SweepReport") -> None:
-    from cumulant.sweeps.engines import printable
-
-    def shown(words: list[str]) -> list[str]:
-        return [escape(printable(each)) for each in words]
-
-    for line in dict.fromkeys(line for each in report.settings for line in each.overall):
-        judged = [each for each in report.settings if line in each.overall]
-        kinds = dict.fromkeys(kind for each in judged for kind in each.success[line])
-        rows = [
-            [each.label, str(len(each.seeds)), _cell(each.overall[line])]
-            + [_cell(each.success[line].get(kind)) for kind in kinds]
-            for each in judged
-        ]
-        title = f"Success, {printable(line)}, with 95 % intervals"
-        print_table(escape(title), shown(["settings", "seeds", "all tasks", *kinds]), [shown(row) for row in rows])
-    for best in report.best:
-        print(f"Best, {printable(best.line)}: {best.label}, {_cell(best.success)}, {best.chosen_on}.")
-        if best.not_told_apart:
-            print(f"Its interval does not tell it apart from: {'; '.join(best.not_told_apart)}.")
-    for name, reason in report.failed.items():
-        print(f"failed: {printable(name)}: {reason}")
-
-
-def _cell(point: "Point | None") -> str:
-    return "–" if point is None else f"{point.mean:.3f} [{point.low:.3f}, {point.high:.3f}]"

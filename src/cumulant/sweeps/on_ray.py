@@ -1,27 +1,23 @@
-"""Work on a cluster, by Ray's tasks alone: one for each group. Folders come back as bytes, so no disk is shared."""
+"""Jobs on a cluster, by Ray's tasks alone: one for each job. Folders come back as archives, so no disk is shared."""
 
 import contextlib
+import io
 import logging
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cumulant.bounds import OutOfBounds, check_settings
-from cumulant.storage import Unreadable
-from cumulant.sweeps.archives import Archive, pack, unpack
-from cumulant.sweeps.engines import IN_STEP, ON_A_GPU, Filled, Report, Work, deliver, failed, in_words, making
-
-if TYPE_CHECKING:
-    import ray
+from cumulant.sweeps.experiments import IN_STEP, ON_A_GPU, Filled, Job, Report, failed, fill, in_words
 
 _OF_THE_MEMORY = 0.9  # of a GPU, which JAX takes at once; the rest is the driver's
 _ANSWERS_IN = 5.0  # seconds
 _LOOKS_EVERY = 1.0  # seconds, so that Ctrl+C is heard
-_Packed = list[tuple[Filled, Archive]]
 
 
 class NoCluster(ValueError):
@@ -36,8 +32,8 @@ def _nothing() -> None:
 class Ray:
     """A Ray cluster: one task for each group of trials that are one program. Workers need this package, and Ray.
 
-    With `gpus` below 1 several tasks share a GPU, each with its part of the memory; with 0 they use CPUs alone. A task
-    whose worker dies is tried again, each trial by itself, `retries` times. `prepare` is what a worker does first.
+    With `gpus` below 1 several tasks share a GPU, each with its part of the memory; with 0 they use CPUs alone.
+    `prepare` is what a worker does first.
 
     >>> Ray("10.0.0.1:6379", gpus=0.25).together()
     16
@@ -46,7 +42,7 @@ class Ray:
     address: str = "auto"  # Of the cluster's head, HOST:PORT; "auto" finds the one that this machine is part of.
     cpus: float = 1.0  # Of a task.
     gpus: float = 0.0  # Of a task.
-    retries: int = 2
+    retries: int = 2  # Of a task whose worker died.
     in_step: int | None = None  # Trials in one task, at most; by default one on CPUs, and several on a GPU.
     prepare: Callable[[], None] = _nothing
 
@@ -57,144 +53,105 @@ class Ray:
             raise OutOfBounds(f"gpus must be a part of one or a whole number, but is {self.gpus}")
 
     def together(self) -> int:
-        """How many runs one task takes."""
+        """Return how many trials one task takes."""
         return self.in_step or (ON_A_GPU if self.gpus else 1)
 
-    def run(self, works: Sequence[Work], out: Path, report: Report) -> None:
-        """Hand out all, take in what comes back, and try again what was lost with its worker."""
-        if not works:
-            return
-        with self.ready() as cluster, making(out) as place:
-            _Errands(self, cluster, place, out, report).run(works)
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """Connect to the cluster, and disconnect at the end; NoCluster if there is none.
 
-    def ready(self) -> "_Connection":
-        """A connection to the cluster, closed at the end. NoCluster if there is none."""
-        return _Connection(self.address)
-
-
-class _Connection:
-    def __init__(self, address: str):
-        self._address = address
-
-    def __enter__(self) -> Any:
+        A process that is connected already stays so.
+        """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
         except ModuleNotFoundError:
             raise NoCluster("sweeps on a cluster need Ray: pip install 'cumulant[ray]'") from None
-        self._ray, self._was_there = ray, ray.is_initialized()
-        if self._was_there:  # whoever connected may go on
+        if ray.is_initialized():
             there = ray.get_runtime_context().gcs_address
-            if self._address != "auto" and _by_number(self._address) != _by_number(there):
-                raise NoCluster(f"this process works on the Ray cluster at {there}, not at {self._address}")
-            return ray
-        if self._address != "auto":
-            _check_answers(self._address)
+            if self.address not in ("auto", there):
+                raise NoCluster(f"this process works on the Ray cluster at {there}, not at {self.address}")
+            yield
+            return
+        self._check_answers()
         try:
-            ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            if self._address == "auto" and isinstance(error, ConnectionError):
+            if self.address == "auto" and isinstance(error, ConnectionError):
                 start = "start one with: ray start --head"
                 raise NoCluster(f"no Ray cluster runs on this machine: {start}, or give --address") from None
-            raise NoCluster(f"cannot work on the Ray cluster at {self._address}: {in_words(error)}") from None
-        return ray
-
-    def __exit__(self, *exception: object) -> None:
-        if not self._was_there:
-            self._ray.shutdown()
-
-
-def _by_number(address: str) -> str:
-    """The address of the same host as a number, if its name is known here."""
-    host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError, UnicodeError):
-        return f"{socket.gethostbyname(host)}:{port}"
-    return address
-
-
-def _check_answers(address: str) -> None:
-    """Ray itself would try for two minutes, and fill the screen."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise NoCluster(f"a cluster's address is HOST:PORT or auto, not {address!r}")
-    try:
-        socket.create_connection((host, int(port)), timeout=_ANSWERS_IN).close()
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise NoCluster(f"no Ray cluster answers at {address}: {reason}") from None
-
-
-class _Errands:
-    """Tasks that are out on a cluster, and what is done as each comes back."""
-
-    def __init__(self, settings: Ray, cluster: Any, place: Path, out: Path, report: Report):
-        self._ray, self._settings = cluster, settings
-        self._place, self._out, self._report = place, out, report
-        # A worker does one task: the next may have another GPU, and JAX keeps the one that it began with.
-        wanted = {"num_cpus": settings.cpus, "num_gpus": settings.gpus, "max_retries": 0, "max_calls": 1}
-        self._task = cluster.remote(**wanted)(_on_a_worker)
-        self._waiting: dict[ray.ObjectRef, tuple[Work, int]] = {}  # with how often it was tried before
-
-    def run(self, works: Sequence[Work]) -> None:
+            raise NoCluster(f"cannot work on the Ray cluster at {self.address}: {in_words(error)}") from None
         try:
-            for work in works:
-                for name in work.names:
-                    self._report({"event": "submitted", "trial": name})
-                self._send(work, 0)
-            while self._waiting:
-                done, _ = self._ray.wait(list(self._waiting), timeout=_LOOKS_EVERY)
-                for reference in done:
-                    self._take(reference, *self._waiting.pop(reference))
-        finally:  # whoever connected before may stay so, and its tasks would go on
-            for reference in self._waiting:
-                with contextlib.suppress(self._ray.exceptions.RayError):  # of a cluster that is lost
-                    self._ray.cancel(reference, force=True)
+            yield
+        finally:
+            ray.shutdown()
 
-    def _send(self, work: Work, tries: int) -> None:
+    def _check_answers(self) -> None:
+        """NoCluster if nobody listens: Ray itself tries for more than three minutes, and fills the screen."""
+        host, _, port = self.address.rpartition(":")
+        if self.address == "auto":
+            return
+        if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+            raise NoCluster(f"a cluster's address is HOST:PORT or auto, not {self.address!r}")
+        try:
+            socket.create_connection((host, int(port)), timeout=_ANSWERS_IN).close()
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise NoCluster(f"no Ray cluster answers at {self.address}: {reason}") from None
+
+    def run(self, jobs: Sequence[Job], place: Path, report: Report) -> Iterator[Filled]:
+        """Hand out all jobs, and take in what comes back. Ray runs the job of a dead worker again, as a whole."""
+        import ray
+
         import cumulant
 
+        # A worker does one task: the next may have another GPU, and JAX keeps the one that it began with.
+        wanted = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries, max_calls=1)
+        task = wanted(_on_a_worker)
+        waiting: dict[Any, Job] = {}
         try:
-            pickled = self._ray.cloudpickle.dumps(work)
-        except Exception as error:  # a world may hold anything
-            return self._fail(work, f"it cannot be sent to a cluster: {in_words(error)}")
-        about = (cumulant.__version__, self._settings.gpus, self._settings.prepare)
-        self._waiting[self._task.remote(pickled, *about)] = work, tries
+            for job in jobs:
+                try:
+                    pickled = ray.cloudpickle.dumps(job)
+                except Exception as error:  # a world may hold anything
+                    yield from _failed(job, f"it cannot be sent to a cluster: {in_words(error)}", place)
+                else:
+                    waiting[task.remote(pickled, cumulant.__version__, self.gpus, self.prepare)] = job
+            while waiting:
+                done, _ = ray.wait(list(waiting), timeout=_LOOKS_EVERY)
+                for reference in done:
+                    yield from self._taken(reference, waiting.pop(reference), place)
+        finally:  # a process that was connected before may stay so, and its tasks would go on
+            for reference in waiting:
+                with contextlib.suppress(ray.exceptions.RayError):  # of a cluster that is lost
+                    ray.cancel(reference, force=True)
 
-    def _take(self, reference: Any, work: Work, tries: int) -> None:
-        lost = self._ray.exceptions
+    def _taken(self, reference: Any, job: Job, place: Path) -> Iterator[Filled]:
+        from ray import exceptions, get
+
         try:
-            packed: _Packed = self._ray.get(reference)
-        except (lost.WorkerCrashedError, lost.NodeDiedError, lost.ObjectLostError, lost.OutOfMemoryError) as error:
-            return self._again(work, tries, type(error).__name__)
-        except lost.RayTaskError as error:
-            return self._fail(work, in_words(error.cause if isinstance(error.cause, Exception) else error))
-        except lost.RayError as error:
+            came: list[tuple[str, bytes]] = get(reference)
+        except (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError) as error:
+            reason = f"its worker died {self.retries + 1} times: {type(error).__name__}"
+            yield from _failed(job, reason, place)
+        except exceptions.RayTaskError as error:
+            yield from _failed(job, in_words(error.cause if isinstance(error.cause, Exception) else error), place)
+        except exceptions.RayError as error:
             raise NoCluster(f"the Ray cluster is lost: {in_words(error)}") from None
-        if [filled.name for filled, _ in packed] != list(work.names):  # which are paths here
-            return self._fail(work, "its worker answered for other trials")
-        for filled, archive in packed:
-            try:
-                unpack(archive, self._place / filled.name)
-            except Unreadable as error:
-                filled = failed(filled.name, error, self._place)  # noqa: PLW2901
-            deliver(filled, self._place, self._out, self._report)
-
-    def _again(self, work: Work, tries: int, reason: str) -> None:
-        """Each trial by itself from now on: if one kills its worker, it no longer takes others along."""
-        if tries >= self._settings.retries:
-            return self._fail(work, f"its worker died {tries + 1} times: {reason}")
-        for each in work.apart():
-            for name in each.names:
-                self._report({"event": "retried", "trial": name, "reason": reason})
-            self._send(each, tries + 1)
-
-    def _fail(self, work: Work, reason: str) -> None:
-        for name in work.names:
-            deliver(failed(name, reason, self._place), self._place, self._out, self._report)
+        else:
+            for experiment, (failure, archive) in zip(job, came, strict=True):
+                with zipfile.ZipFile(io.BytesIO(archive)) as files:
+                    files.extractall(place / experiment.name)
+                yield Filled(experiment.name, failure)
 
 
-def _on_a_worker(pickled: bytes, version: str, gpus: float, prepare: Callable[[], None]) -> _Packed:
-    """Do a work in a place of this machine's own, and pack what came of it."""
+def _failed(job: Job, reason: str, place: Path) -> Iterator[Filled]:
+    for experiment in job:
+        yield failed(experiment.name, reason, place)
+
+
+def _on_a_worker(pickled: bytes, version: str, gpus: float, prepare: Callable[[], None]) -> list[tuple[str, bytes]]:
+    """Do a job in a place of this machine's own; return the failure, if any, and the folder of each experiment."""
     import cumulant
 
     if cumulant.__version__ != version:
@@ -208,13 +165,16 @@ def _on_a_worker(pickled: bytes, version: str, gpus: float, prepare: Callable[[]
         jax.config.update("jax_platforms", "cpu")
     from ray import cloudpickle
 
-    work: Work = cloudpickle.loads(pickled)
+    job: Job = cloudpickle.loads(pickled)
     with tempfile.TemporaryDirectory(prefix="cumulant-") as name:
-        place, packed = Path(name), list[tuple[Filled, Archive]]()
-        for filled in work.fill(place):
-            try:
-                packed.append((filled, pack(place / filled.name)))
-            except ValueError as error:
-                told = failed(filled.name, error, place)
-                packed.append((told, pack(place / filled.name)))
-        return packed
+        place = Path(name)
+        failures = dict(fill(job, place))
+        return [(failures[each.name], _zipped(place / each.name)) for each in job]
+
+
+def _zipped(folder: Path) -> bytes:
+    block = io.BytesIO()
+    with zipfile.ZipFile(block, "w") as files:
+        for path in sorted(folder.rglob("*")):
+            files.write(path, path.relative_to(folder))
+    return block.getvalue()

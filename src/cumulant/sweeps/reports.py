@@ -1,4 +1,4 @@
-"""What a sweep says: each choice of settings with success and intervals, how it learnt, and which is best."""
+"""A sweep's report: each choice of settings with success and intervals, how it learnt, and which is best."""
 
 import json
 import math
@@ -10,16 +10,14 @@ import numpy as np
 
 from cumulant.freeplay.checkpoints import read_metrics
 from cumulant.storage import Unreadable
-from cumulant.sweeps.engines import failure_of, printable
-from cumulant.sweeps.parts import TUNING_SEED
+from cumulant.sweeps.experiments import failure_of, printable
+from cumulant.sweeps.judging import TUNING_SEED
 from cumulant.sweeps.run_folders import Row, Run, read_run
-from cumulant.sweeps.statistics import Curve, Point, interval_over_seeds, last, lines_of
-from cumulant.sweeps.swept import LIBRARY
-from cumulant.transfer.evaluation import interval
+from cumulant.sweeps.statistics import Curve, Point, last, lines_of, point_of
+from cumulant.sweeps.trials import LIBRARY
 
 _ALL = 2**31  # updates: the metrics of a whole run
 _MOST = 2**53  # episodes, or environment steps
-_LEARNT = ("loss", "success")  # what is known on the way
 
 
 class Setting(NamedTuple):
@@ -33,7 +31,7 @@ class Setting(NamedTuple):
     overall: dict[str, Point]  # by line, over all tasks
     few_shot: Curve | None  # over all tasks, against labelled steps
     learning: dict[str, Curve]  # loss, and success on held-out goals, against environment steps
-    seconds: float  # of training, in the mean: of the program that a trial was in, which may have trained up to 16
+    seconds: float  # of training, in the mean: of the program that a trial was in
 
 
 class Best(NamedTuple):
@@ -47,7 +45,7 @@ class Best(NamedTuple):
 
 
 class SweepReport(NamedTuple):
-    """Everything."""
+    """What the folders of a sweep say, all together."""
 
     folder: str
     settings: list[Setting]
@@ -56,21 +54,34 @@ class SweepReport(NamedTuple):
     failed: dict[str, str]
 
 
+class Table(NamedTuple):
+    """Words and numbers in rows."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
 def summarise_sweep(folder: Path) -> SweepReport:
-    """What the finished and failed folders of a sweep say. Unreadable, if there are none, or one is damaged."""
-    names = sorted(path for path in _folders(folder) if not path.name.startswith("."))
-    failed = {path.name: reason for path in names if (reason := failure_of(path)) is not None}
-    runs = [(read_run(path), path) for path in names if (path / "config.json").exists()]
-    for run, path in runs:
-        if not _is_trial(run):
-            raise Unreadable(f"{path} is no trial of a sweep")
-    if not runs and not failed:
-        raise Unreadable(f"there is no sweep in {folder}: it holds no trial that is finished or failed")
+    """Read the finished and failed folders of a sweep. Unreadable if there are none, or one is damaged."""
+    try:
+        folders = sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
+    except OSError as error:
+        raise Unreadable(f"{folder} cannot be read: {error.strerror or error}") from None
+    folders = [each for each in folders if not each.name.startswith(".")]
+    failed = {each.name: reason for each in folders if (reason := failure_of(each)) is not None}
     alike: dict[str, list[tuple[Run, Path]]] = {}
-    for run, path in runs:
-        alike.setdefault(_but_seed(run), []).append((run, path))
+    for path in folders:
+        if (path / "config.json").exists():
+            run = read_run(path)
+            _check(run, path)
+            told = {name: value for name, value in run.settings.items() if name != "seed"}
+            alike.setdefault(json.dumps(told, sort_keys=True), []).append((run, path))
+    if not alike and not failed:
+        raise Unreadable(f"there is no sweep in {folder}: it holds no trial that is finished or failed")
     flat = [_flat(json.loads(key)) for key in alike]
-    varied = _varied(flat)
+    names = dict.fromkeys(name for each in flat for name in each)
+    varied = [name for name in names if len({json.dumps(each.get(name)) for each in flat}) > 1]
     settings = [_setting(json.loads(key), varied, group) for key, group in alike.items()]
     settings.sort(key=lambda each: -next((point.mean for point in each.overall.values()), 0.0))
     shared = [(name, value) for each in flat[:1] for name, value in each.items() if name not in varied]
@@ -78,40 +89,28 @@ def summarise_sweep(folder: Path) -> SweepReport:
     return SweepReport(str(folder), settings, common, list(_best(settings)), failed)
 
 
-def _is_trial(run: Run) -> bool:
-    """Whether it is all there, and its numbers are some."""
-    kinds = {"method": str, "world": dict, "what": dict, "seed": int, "evaluation": dict}
+def _check(run: Run, path: Path) -> None:
+    """Unreadable if a run is no trial's, or its numbers cannot be."""
+    kinds = {"world": dict, "what": dict, "seed": int, "evaluation": dict}
+    named = all(isinstance(run.settings.get(name), kind) for name, kind in kinds.items())
     own = all(row.seed == run.settings.get("seed") for row in run.rows)
     rates = all(0 <= row.success <= 1 and 0 < row.episodes < _MOST for row in run.rows)
     seconds = all(math.isfinite(each) for each in run.seconds.values())
-    return own and rates and seconds and all(isinstance(run.settings.get(name), kind) for name, kind in kinds.items())
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
-    except OSError as error:
-        raise Unreadable(f"{folder} cannot be read: {error.strerror or error}") from None
-
-
-def _but_seed(run: Run) -> str:
-    return json.dumps({name: value for name, value in run.settings.items() if name != "seed"}, sort_keys=True)
+    if not (named and own and rates and seconds):
+        raise Unreadable(f"{path} is no trial of a sweep")
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested settings as one level: "world.max_steps", and a method's own without its first word."""
+    """Return nested settings as one level, such as "world.max_steps"."""
     if not isinstance(value, dict):
         return {name: value}
-    flat: dict[str, Any] = {}
-    for key, each in value.items():
-        flat |= _flat(each, f"{name}.{key}" if name else key)
-    return flat
+    return {k: v for key, each in value.items() for k, v in _flat(each, f"{name}.{key}" if name else key).items()}
 
 
-def _varied(flat: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is not the same everywhere."""
-    names = dict.fromkeys(name for each in flat for name in each)
-    return [name for name in names if len({json.dumps(each.get(name)) for each in flat}) > 1]
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return "+".join(map(_short, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _setting(told: dict[str, Any], varied: Sequence[str], group: Sequence[tuple[Run, Path]]) -> Setting:
@@ -122,112 +121,107 @@ def _setting(told: dict[str, Any], varied: Sequence[str], group: Sequence[tuple[
         raise Unreadable(f"{other} and {group[0][1]} differ in their seeds alone, but were judged by other tasks")
     rows = [row for run, _ in group for row in run.rows]
     ended = {line: last(rows, line) for line in lines_of(rows)}
-    kinds = {line: dict.fromkeys(row.kind for row in mine) for line, mine in ended.items()}
+    labelled: dict[int, list[Row]] = {}
+    for row in rows:
+        if row.line == "few-shot":
+            labelled.setdefault(row.steps, []).append(row)
     return Setting(
         label=printable(", ".join(words) or str(told["world"].get("kind", "all trials"))),
         settings=told,
         seeds=tuple(sorted(run.settings["seed"] for run, _ in group)),
         trials=tuple(run.name for run, _ in group),
         success={
-            line: {kind: point_of([row for row in mine if row.kind == kind]) for kind in kinds[line]}
+            line: {kind: point_of([r for r in mine if r.kind == kind]) for kind in dict.fromkeys(r.kind for r in mine)}
             for line, mine in ended.items()
         },
         overall={line: point_of(mine) for line, mine in ended.items()},
-        few_shot=_few_shot([row for row in rows if row.line == "few-shot"]),
+        few_shot=_curve({steps: point_of(labelled[steps]) for steps in sorted(labelled)}) if labelled else None,
         learning=dict(_learning([path / LIBRARY for _, path in group])),
         seconds=float(np.mean([run.seconds.get("train_s", 0.0) for run, _ in group])),
     )
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return "+".join(map(_short, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def point_of(rows: Sequence[Row]) -> Point:
-    """Mean success over tasks and seeds with its 95 % interval: over seeds or, of one seed, over its episodes.
-
-    >>> point_of([Row("zero-shot", "one", "lamp on", 0, 0, 1.0, 10)]).high
-    1.0
-    """
-    by_task: dict[tuple[str, str], dict[int, float]] = {}
-    for row in rows:
-        by_task.setdefault((row.kind, row.task), {})[row.seed] = row.success
-    success = np.array([[seeds[seed] for seed in sorted(seeds)] for seeds in by_task.values()]).T  # [seeds, tasks]
-    if len(success) > 1:
-        return Point(float(success.mean()), *interval_over_seeds(success))
-    solved = round(sum(row.success * row.episodes for row in rows))
-    return Point(float(success.mean()), *interval(solved, sum(row.episodes for row in rows)))
-
-
-def _few_shot(rows: Sequence[Row]) -> Curve | None:
-    if not rows:
-        return None
-    steps = sorted({row.steps for row in rows})
-    points = [point_of([row for row in rows if row.steps == step]) for step in steps]
-    mean, low, high = np.array(points).T
-    return Curve(np.array(steps, float), mean, low, high)
+def _curve(points: Mapping[int, Point]) -> Curve:
+    return Curve(np.array([*points], float), *np.array([*points.values()], float).T)
 
 
 def _learning(libraries: Sequence[Path]) -> Iterator[tuple[str, Curve]]:
-    """What was known on the way: the mean over seeds, and their range."""
-    lines = [[json.loads(line) for line in read_metrics(library, _ALL)] for library in libraries]
-    for name in _LEARNT:
+    """Yield what was known on the way: the mean over seeds, and their range."""
+    lines = [json.loads(line) for library in libraries for line in read_metrics(library, _ALL)]
+    for name in ("loss", "success"):
         at: dict[int, list[float]] = {}
-        for each in lines:
-            for line in each:
-                steps, value = line.get("env_steps"), line.get(name)
-                if isinstance(steps, int) and 0 <= steps < _MOST and isinstance(value, float) and math.isfinite(value):
-                    at.setdefault(steps, []).append(value)
+        for line in lines:
+            steps, value = line.get("env_steps"), line.get(name)
+            if isinstance(steps, int) and 0 <= steps < _MOST and isinstance(value, float) and math.isfinite(value):
+                at.setdefault(steps, []).append(value)
         if at:
-            known = sorted(at)
-            mean, low, high = (np.array([float(of(at[step])) for step in known]) for of in (np.mean, np.min, np.max))
-            yield name, Curve(np.array(known, float), mean, low, high)
+            yield (
+                name,
+                _curve(
+                    {steps: Point(float(np.mean(at[steps])), min(at[steps]), max(at[steps])) for steps in sorted(at)}
+                ),
+            )
 
 
 def _best(settings: Sequence[Setting]) -> Iterator[Best]:
-    """Of those that are alike in world and evaluation, where there are at least two to choose from."""
-    contests: dict[str, list[Setting]] = {}
+    """Yield the best of those that are alike in world and evaluation, where there are two to choose from."""
+    contests: dict[tuple[str, str], list[Setting]] = {}
     for each in settings:
-        judged = [each.settings["world"], each.settings["evaluation"]]
-        contests.setdefault(json.dumps(judged, sort_keys=True), []).append(each)
-    for rivals in contests.values():
-        for line in dict.fromkeys(line for each in rivals for line in each.overall):
-            yield from _winner([each for each in rivals if line in each.overall], line)
+        judged = json.dumps([each.settings["world"], each.settings["evaluation"]], sort_keys=True)
+        for line in each.overall:
+            contests.setdefault((judged, line), []).append(each)
+    for (_, line), rivals in contests.items():
+        best = max(rivals, key=lambda each: each.overall[line].mean)
+        point, seed = best.overall[line], best.settings["evaluation"].get("task_seed")
+        close = tuple(each.label for each in rivals if each is not best and each.overall[line].high >= point.low)
+        words = f"chosen on tasks of seed {seed} after training with the seeds {', '.join(map(str, best.seeds))}"
+        if seed != TUNING_SEED:
+            words += f"; settings are to be chosen on tasks of seed {TUNING_SEED}, so that those of others stay unseen"
+        if len(rivals) > 1:
+            yield Best(best.label, line, point, close, words)
 
 
-def _winner(rivals: Sequence[Setting], line: str) -> Iterator[Best]:
-    if len(rivals) < 2:
-        return
-    best = max(rivals, key=lambda each: each.overall[line].mean)
-    point, seed = best.overall[line], best.settings["evaluation"].get("task_seed")
-    close = tuple(each.label for each in rivals if each is not best and each.overall[line].high >= point.low)
-    seeds = ", ".join(map(str, best.seeds))
-    words = f"chosen on tasks of seed {seed} after training with the seeds {seeds}"
-    if seed != TUNING_SEED:
-        words += f"; settings are to be chosen on tasks of seed {TUNING_SEED}, so that those of others stay unseen"
-    yield Best(best.label, line, point, close, words)
+def success_tables(report: SweepReport) -> list[Table]:
+    """Return a table for each line: success by settings and class."""
+    return [_table(line, [each for each in report.settings if line in each.overall]) for line in lines(report)]
 
 
-def as_plain(report: SweepReport) -> dict[str, Any]:
-    """Everything as JSON holds it."""
+def lines(report: SweepReport) -> list[str]:
+    """Return the names of the lines, each once."""
+    return list(dict.fromkeys(line for each in report.settings for line in each.overall))
 
-    def curve(found: Curve | None) -> dict[str, list[float]] | None:
-        return found and {name: values.tolist() for name, values in found._asdict().items()}
 
-    def points(by: Mapping[str, Point]) -> dict[str, list[float]]:
-        return {name: list(point) for name, point in by.items()}
-
-    settings = [
-        each._asdict()
-        | {
-            "success": {line: points(by) for line, by in each.success.items()},
-            "overall": points(each.overall),
-            "few_shot": curve(each.few_shot),
-            "learning": {name: curve(found) for name, found in each.learning.items()},
-        }
-        for each in report.settings
+def _table(line: str, judged: Sequence[Setting]) -> Table:
+    kinds = list(dict.fromkeys(kind for each in judged for kind in each.success[line]))
+    columns = ["settings", "seeds", "all tasks", *(kind.replace("_", ", ") for kind in kinds), "training, s"]
+    rows = [
+        [each.label, str(len(each.seeds)), in_figures(each.overall[line])]
+        + [in_figures(each.success[line].get(kind)) for kind in kinds]
+        + [f"{each.seconds:.1f}"]
+        for each in judged
     ]
-    best = [each._asdict() | {"success": list(each.success)} for each in report.best]
-    return report._asdict() | {"settings": settings, "best": best}
+    return Table(f"Success, {line}, with 95 % intervals", columns, rows)
+
+
+def in_figures(point: Point | None) -> str:
+    """Return a mean and its interval as a table shows them."""
+    return "–" if point is None else f"{point.mean:.3f} [{point.low:.3f}, {point.high:.3f}]"
+
+
+def in_words(best: Best) -> list[str]:
+    """Return sentences on the best settings."""
+    told = [f"Best, {printable(best.line)}: {best.label}, {in_figures(best.success)}, {best.chosen_on}."]
+    if best.not_told_apart:
+        told.append(f"Its interval does not tell it apart from: {'; '.join(best.not_told_apart)}.")
+    return told
+
+
+def as_plain(value: Any) -> Any:
+    """Return a report, or a part of it, as JSON holds it."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple) and hasattr(value, "_asdict") and not isinstance(value, Point):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: as_plain(each) for name, each in value.items()}
+    return [as_plain(each) for each in value] if isinstance(value, list | tuple) else value

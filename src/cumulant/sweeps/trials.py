@@ -1,186 +1,218 @@
-"""Success of policy makers on the tasks of an experiment, as rows."""
+"""Sweeps: lists of frozen trials, each of which is free play and its evaluation."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol, runtime_checkable
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
+from cumulant.bounds import OutOfBounds
+from cumulant.features.coordinates import true_features
+from cumulant.freeplay.checkpoints import line_of, write_metrics
+from cumulant.freeplay.learning import check_size
+from cumulant.freeplay.settings import PRESETS, FreePlay
+from cumulant.sweeps.experiments import Ended, Engine, Experiment, Local, Outcome, Report, run
+from cumulant.sweeps.judging import SEEDS, Evaluation, few_shot, zero_shot
+from cumulant.transfer.library import Library
+from cumulant.transfer.pretraining import pretrain, pretrain_in_step
+from cumulant.worlds.protocol import World, at_once
+from cumulant.worlds.shipped import describe
 
-from cumulant.goals.suites import coverage, general_suite, has_sprites, suite
-from cumulant.goals.tasks import Task, tables_of
-from cumulant.goals.weights import padded
-from cumulant.sweeps.run_folders import Row
-from cumulant.sweeps.statistics import COVERAGE
-from cumulant.transfer.exploration import AT_ONCE, at_random
-from cumulant.transfer.gpi import Gpi
-from cumulant.transfer.inference import learn_many
-from cumulant.worlds.episodes import Policy, PolicyMaker, endings, over_tasks, reward_of
-from cumulant.worlds.protocol import World
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+else:
+    DataclassInstance = object  # type checkers alone know of it
 
-_THIRDS = 3  # regions of a coordinate, in the paper's tasks
-_CLAUSES = 2  # of a task of the suite, at most
-# Added to a seed where labelled steps are collected, and where the (m + 1)^k goals are played.
-_LEARNING, _GOALS = 1_000, 2_000
-
-_GOAL_EPISODES = 2  # of each of the (m + 1)^k goals
-_TASKS_AT_ONCE = 64  # whose guides are made together: a player may look at hundreds of states for each
-
-Weights = Callable[[Bool[Array, "c k b"]], Float[Array, "c d m"]]
-
-
-@runtime_checkable
-class TakesWords(Protocol):
-    """A policy maker that makes its guide to a task from the task's table."""
-
-    def __call__(self, world: World, guide: Any) -> Policy:
-        """The policy."""
-
-    def from_words(self, table: Bool[Array, "c k b"]) -> PyTree:
-        """The guide."""
-
-
-@runtime_checkable
-class TakesLabels(Protocol):
-    """A policy maker that makes its guide to a task from labelled steps: what was seen, and its reward."""
-
-    def __call__(self, world: World, guide: Any) -> Policy:
-        """The policy."""
-
-    def from_labels(self, f: Float[Array, "n k"], reward: Float[Array, " n"], taken: Bool[Array, " n"]) -> PyTree:
-        """The guide. What was not taken counts for nothing."""
+MAX_TRIALS = 10_000  # of a sweep
+LIBRARY = "library"  # the folder of a trial's library, inside its own
+BY_DEFAULT = Evaluation()
+_READABLE = 80  # characters of a folder's name, beside the checksum
+_UNREADABLE = re.compile(r"[^a-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Trials:
-    """Which tasks are played, how often, and after how many labelled steps."""
+class Trial:
+    """Free play to be done: a world, settings, a seed, and how the library is judged. It says all that counts.
 
-    tasks_per_class: int = 3
-    task_seed: int = 0  # of the tasks, and of the starts they are evaluated from
-    episodes: int = 256  # a task, a seed and a point of a curve
-    budgets: tuple[int, ...] = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)  # labelled steps
-    goals: int = 2_000  # drawn from all (m + 1)^k, where it is measured how many of them are reached
-
-    def tasks(self, world: World, bins: int = _THIRDS) -> tuple[list[str], list[Task]]:
-        """All tasks in one list, and the class of each."""
-        names = world.feature_names
-        by_class = (suite if has_sprites(names) else general_suite)(names, self.tasks_per_class, self.task_seed, bins)
-        pairs = [(kind, task) for kind, group in by_class.items() for task in group]
-        return [kind for kind, _ in pairs], [task for _, task in pairs]
-
-    def starts(self, seed: int, tasks: int) -> Key[Array, "tasks episodes"]:
-        """The keys of the episodes by which what was trained with a seed is judged."""
-        return jax.random.split(jax.random.fold_in(jax.random.key(self.task_seed), seed), (tasks, self.episodes))
-
-
-def rows_of(
-    line: str, labelled: tuple[list[str], list[Task]], seed: int, steps: int, success: Bool[Array, "tasks episodes"]
-) -> Iterator[Row]:
-    """A row for every task, in order."""
-    rates = jax.device_get(success.mean(axis=1))
-    for kind, task, rate in zip(*labelled, rates, strict=True):
-        yield Row(line, kind, str(task), seed, steps, float(rate), success.shape[1])
-
-
-def zero_shot(line: str, world: World, trials: Trials, gpi: Gpi, weights: Weights, seed: int) -> Iterator[Row]:
-    """Success from words alone: `weights` says what a task's table means for the features."""
-    labelled = trials.tasks(world)
-    tables = tables_of(labelled[1])
-    success, *_ = endings(world, gpi, tables, jax.vmap(weights)(tables), trials.starts(seed, len(tables)))
-    yield from rows_of(line, labelled, seed, 0, success)
-
-
-def few_shot(
-    line: str, world: World, trials: Trials, gpi: Gpi, bins: int, seed: int, paper: bool, regions: int = _THIRDS
-) -> Iterator[Row]:
-    """Success from ever more of the same labelled steps."""
-    labelled = trials.tasks(world, regions)
-    tables = tables_of(labelled[1])
-    keys = _learning_keys(trials, seed, len(tables))
-    w = learn_many(world, gpi, bins, reward_of, tables, keys, trials.budgets, paper).w
-    for i, budget in enumerate(trials.budgets):
-        guides = jax.vmap(lambda w: padded(w[None], _CLAUSES))(
-            w[:, i]
-        )  # as many clauses as zero-shot: one program for both
-        success, *_ = endings(world, gpi, tables, guides, trials.starts(seed, len(tables)))
-        yield from rows_of(line, labelled, seed, budget, success)
-
-
-def from_words(line: str, world: World, trials: Trials, player: TakesWords, seed: int) -> Iterator[Row]:
-    """Success of a player that understands tasks."""
-    labelled = trials.tasks(world)
-    tables = tables_of(labelled[1])
-    success, *_ = endings(world, player, tables, _guides(player, tables), trials.starts(seed, len(tables)))
-    yield from rows_of(line, labelled, seed, 0, success)
-
-
-def from_labels(line: str, world: World, trials: Trials, player: TakesLabels, seed: int) -> Iterator[Row]:
-    """Success of a player that understands rewards, from ever more of the same steps of random behaviour."""
-    labelled = trials.tasks(world)
-    tables = tables_of(labelled[1])
-    guides = _learnt(world, player, tables, _learning_keys(trials, seed, len(tables)), trials.budgets)
-    for i, budget in enumerate(trials.budgets):
-        guide = jax.tree.map(lambda leaf, i=i: leaf[:, i], guides)
-        success, *_ = endings(world, player, tables, guide, trials.starts(seed, len(tables)))
-        yield from rows_of(line, labelled, seed, budget, success)
-
-
-def over_goals(
-    line: str, world: World, trials: Trials, player: PolicyMaker, guides: Callable[[Array], PyTree] | None, seed: int
-) -> Iterator[Row]:
-    """Success on the (m + 1)^k goals, a row for each number of features that a goal asks for.
-
-    `guides` makes those of all goals from their tables; without it, the tables guide.
+    >>> import cumulant
+    >>> trial = cumulant.Trial(cumulant.Spriteworld(), cumulant.FreePlay(width=64), seed=3)
+    >>> trial.name
+    'spriteworld-seed-3-width-64-81f3f710'
     """
-    goals = coverage(world.feature_names, trials.goals, trials.task_seed, _THIRDS)
-    tables = tables_of(goals)
-    key = jax.random.fold_in(jax.random.key(trials.task_seed), _GOALS + seed)
-    keys = jax.random.split(key, (len(goals), _GOAL_EPISODES))
-    success, *_ = jax.device_get(endings(world, player, tables, guides(tables) if guides else tables, keys))
-    asked = np.array([len(goal.conditions()[0]) for goal in goals])
-    for number in sorted({*asked.tolist()}):
-        mine = success[asked == number]
-        yield Row(
-            line, COVERAGE, f"{number} of {len(world.feature_names)} features", seed, 0, float(mine.mean()), mine.size
-        )
+
+    world: World
+    settings: FreePlay = PRESETS["cpu"]
+    seed: int = 0
+    evaluation: Evaluation = BY_DEFAULT
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        if not (is_dataclass(self.world) or hasattr(self.world, "described")) and getattr(self.world, "__dict__", None):
+            name = type(self.world).__name__  # two that differ would be taken for one
+            raise OutOfBounds(f"a sweep cannot tell what a {name} is made with: make it a frozen dataclass")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < SEEDS:
+            raise OutOfBounds(f"a seed lies between 0 and {SEEDS - 1}, but is {self.seed!r}")
+
+    @property
+    def name(self) -> str:
+        """The name of its folder: what is not the default, to be read, and a checksum of all that it says."""
+        world = describe(self.world)
+        kind = str(world.pop("kind"))
+        settings, evaluation = _unusual(self.settings), _unusual(self.evaluation)
+        usual = {f.name: f.default for f in getattr(type(self.world), "__dataclass_fields__", {}).values()}
+        odd = {name: value for name, value in world.items() if value != _plain(usual.get(name))}
+        said = {"": kind, **odd, "seed": str(self.seed), **settings, **evaluation}
+        words = [f"{name} {_short(value)}".strip() for name, value in said.items() if value != ""]
+        readable = _UNREADABLE.sub("-", "-".join(words).lower()).strip("-.")
+        if len(readable) > _READABLE:
+            readable = readable[:_READABLE].rpartition("-")[0]
+        everything = [kind, world, self.seed, settings, evaluation]
+        checksum = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+        return f"{readable}-{checksum[:8]}"
+
+    @property
+    def experiment(self) -> Experiment:
+        """The run that fills its folder. Trials that differ in seed and evaluation alone share a program."""
+        world = describe(self.world)
+        said = {"world": world, "seed": self.seed, "what": self.settings, "evaluation": self.evaluation}
+        program = json.dumps([world, _unusual(self.settings)], sort_keys=True)
+        return Experiment(self.name, said, self, _play, program)
 
 
-def guides_from_words(player: TakesWords) -> Callable[[Array], PyTree]:
-    """What makes a player's guides from tasks' tables."""
-    return partial(_guides, player)
+def _unusual(settings: DataclassInstance) -> dict[str, Any]:
+    """Return the settings that are not the defaults, as JSON has them."""
+    found = {f.name: (getattr(settings, f.name), f.default) for f in fields(settings)}
+    return {
+        name: _plain(float(value) if isinstance(usual, float) else value)
+        for name, (value, usual) in found.items()
+        if value != usual
+    }
 
 
-@eqx.filter_jit
-def _guides(player: TakesWords, tables: Bool[Array, "tasks c k b"]) -> PyTree:
-    return jax.lax.map(player.from_words, tables, batch_size=_TASKS_AT_ONCE)
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _learning_keys(trials: Trials, seed: int, tasks: int) -> Key[Array, " tasks"]:
-    """The keys of labelled steps, the same for all methods."""
-    return jax.random.split(jax.random.fold_in(jax.random.key(trials.task_seed), _LEARNING + seed), tasks)
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "-".join(map(_short, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@eqx.filter_jit
-def _learnt(
-    world: World,
-    player: TakesLabels,
-    tables: Bool[Array, "tasks c k b"],
-    keys: Key[Array, " tasks"],
-    budgets: tuple[int, ...],
-) -> PyTree:
-    """Guides, with leading axes tasks and budgets."""
+def sweep(
+    trials: Sequence[Trial],
+    out: str | Path,
+    engine: Literal["local", "ray"] | Engine = "local",
+    report: Report = lambda event: None,
+) -> Ended:
+    """Run every trial that has no finished folder in `out`, and put a folder there for each: finished, or failed.
 
-    def steps(table: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
-        reward = reward_of(world, table)
-        return at_random(world, lambda state: (world.observe(state), reward(state)), key, max(budgets))
+    A finished folder holds the config, the success at every task, and the library. It is whole whenever the sweep is
+    killed; then the same call goes on. A trial that fails is tried again by the next call, and stops no other. Trials
+    that differ in seed and evaluation alone may be run as one program: on a CPU each comes out bit for bit as by
+    itself.
 
-    def guides(labelled: tuple[Array, Array]) -> PyTree:
-        f, reward = labelled
-        taken = [jnp.arange(len(reward)) < budget for budget in budgets]
-        return jax.vmap(lambda taken: player.from_labels(f, reward, taken))(jnp.stack(taken))
+    Args:
+        trials: At most 10,000, all different.
+        out: The folder of their folders.
+        engine: "local" for this process, "ray" for the cluster that this machine is part of, or an engine.
+        report: Hears {"event": ..., "trial": name} of every trial that is skipped, started (of those run here),
+            finished or, with the "reason", failed.
 
-    return jax.lax.map(guides, over_tasks(world, steps, (tables, keys), AT_ONCE))
+    Returns:
+        The names of the trials that are finished now, that were skipped, and that failed, with the reasons.
+
+    Raises:
+        OutOfBounds: What is asked for is no sweep, or takes more memory than there is.
+
+    >>> import cumulant, tempfile
+    >>> brief = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
+    >>> world, quick = cumulant.Spriteworld(max_steps=10), cumulant.Evaluation(tasks_per_class=1, episodes=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     swept = cumulant.sweep([cumulant.Trial(world, brief, seed, quick) for seed in (0, 1)], folder)
+    ...     library = cumulant.Library.load(f"{folder}/{swept.finished[0]}/library")
+    >>> len(swept.finished), swept.failed
+    (2, {})
+
+    """
+    by = _engine_named(engine) if isinstance(engine, str) else engine
+    if not 1 <= len(trials) <= MAX_TRIALS:
+        raise OutOfBounds(f"a sweep has 1 to {MAX_TRIALS:,} trials, but this has {len(trials):,}")
+    experiments: dict[str, Experiment] = {}
+    for trial in trials:
+        if trial.name in experiments:
+            raise OutOfBounds(f"a trial is there twice: {trial.name}")
+        experiments[trial.name] = trial.experiment
+    if isinstance(by, Local):
+        for first in {each.program: each for each in experiments.values()}.values():
+            check_size(first.config.world, first.config.settings, true_features)
+    return run([*experiments.values()], Path(out), by, report)
+
+
+def _engine_named(name: str) -> Engine:
+    if name == "ray":
+        from cumulant.sweeps.on_ray import Ray
+
+        return Ray()
+    if name != "local":
+        raise OutOfBounds(f"there is no engine {name!r}: choose from local, ray")
+    return Local()
+
+
+class Clock:
+    """The seconds of compiling and, as far as it has come, of learning, as a stage reports them."""
+
+    compiling = learning = 0.0
+
+    def __call__(self, metrics: Mapping[str, Any]) -> None:
+        """Take note of a report."""
+        if metrics["event"] == "compiled":
+            self.compiling = metrics["seconds"]
+        else:
+            self.learning = metrics.get("seconds", self.learning)
+
+
+def _play(trials: Sequence[Trial], folders: Sequence[Path]) -> Iterator[Outcome]:
+    """Play freely, save the libraries, and judge GPI from words and, with budgets, from labelled steps."""
+    world, settings = trials[0].world, trials[0].settings
+    if at_once(world) is not None:  # episodes on the host: one run at a time
+        for trial, folder in zip(trials, folders, strict=True):
+            yield _judged(trial, folder, *_played_alone(trial))
+        return
+    lines: list[list[str]] = [[] for _ in trials]
+
+    def keep(metrics: list[dict[str, Any]]) -> None:
+        for mine, each in zip(lines, metrics, strict=True):
+            mine.append(line_of(each))
+
+    seeds = [trial.seed for trial in trials]
+    libraries, seconds = pretrain_in_step(world, settings, seeds, [true_features] * len(trials), keep)
+    for trial, folder, library, mine in zip(trials, folders, libraries, lines, strict=True):
+        yield _judged(trial, folder, library, mine, seconds)
+
+
+def _played_alone(trial: Trial) -> tuple[Library, list[str], dict[str, float]]:
+    clock, lines = Clock(), list[str]()
+
+    def hear(metrics: dict[str, Any]) -> None:
+        clock(metrics)
+        if metrics["event"] == "progress":
+            lines.append(line_of(metrics))
+
+    library = pretrain(trial.world, trial.settings, trial.seed, report=hear)
+    assert library is not None  # nothing stops it
+    return library, lines, {"compile_s": clock.compiling, "train_s": clock.learning}
+
+
+def _judged(trial: Trial, folder: Path, library: Library, lines: list[str], seconds: dict[str, float]) -> Outcome:
+    """Save a library as `pretrain` does, and play the tasks."""
+    library.save(folder / LIBRARY)
+    write_metrics(folder / LIBRARY, lines)
+    begun, world, gpi = time.perf_counter(), library.seen, library.gpi()
+    rows = [*zero_shot("zero-shot", world, trial.evaluation, gpi, library.weights_of, trial.seed)]
+    if trial.evaluation.budgets:
+        rows += few_shot("few-shot", world, trial.evaluation, gpi, library.config.bins, trial.seed, paper=False)
+    return Outcome(rows, seconds | {"evaluate_s": time.perf_counter() - begun})

@@ -1,7 +1,6 @@
 """`cumulant reproduce`."""
 
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +9,7 @@ from tyro.conf import Positional
 
 from cumulant.commands.inputs import BadInput, Flag, usable_files, usable_folder
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
-from cumulant.commands.sweep import engine_of
+from cumulant.commands.sweep import Following, engine_of
 
 if TYPE_CHECKING:
     from cumulant.sweeps.run_folders import Run
@@ -82,44 +81,38 @@ class Reproduce:
                 print_table(*table)
         print(f"Drawn in {picture}, numbers in {data}" + (f", runs in {self.out / 'runs'}." if runs else "."))
 
-    def _say(self, words: str) -> None:
-        if not self.json:
-            print(words, file=sys.stderr, flush=True)
-
     def _results(self) -> tuple[Path, Path]:
-        """The picture, and the numbers."""
+        """Return the paths of the picture and of the numbers."""
         from cumulant_paper.figures import FIGURES
 
         return self.out / f"{self.what}{FIGURES[self.what].suffix}", self.out / f"{self.what}.json"
 
     def _runs(self, figure: "Figure") -> "list[Run]":
-        """The runs of the figure's parts, in order: those that are there, and those asked for."""
-        from cumulant.sweeps.parts import FULL, SMOKE, is_recorded, run_folder, run_part, run_parts
-        from cumulant.sweeps.run_folders import read_run
+        """Return the runs of the figure's parts, in order: those that are there, and those asked for."""
+        from cumulant.sweeps.experiments import run
+        from cumulant.sweeps.run_folders import is_finished, read_run
+        from cumulant_paper.experiments import FULL, SMOKE
         from cumulant_paper.figures import PARTS
 
         if unknown := [name for name in self.only if name not in figure.parts]:
             raise BadInput(f"{self.what} has no part {unknown[0]!r}: choose from {', '.join(figure.parts)}")
         engine = engine_of(self.engine, self.address, self.cpus, self.gpus, self.retries)
-        scale = SMOKE if self.smoke else FULL
-        there = [name for name in figure.parts if is_recorded(name, PARTS[name], scale, self.out)]
-        runs = {name: read_run(run_folder(name, self.out)) for name in there}
+        folder, scale = self.out / "runs", SMOKE if self.smoke else FULL
+        experiments = {name: PARTS[name].experiment(name, scale) for name in figure.parts}
+        there = [name for name, each in experiments.items() if is_finished(folder / name, each.settings)]
+        runs = {name: read_run(folder / name) for name in there}
         asked = () if self.redraw else self.only or figure.parts
         figure.check({*there, *asked})
         if self.redraw and not there:
             raise BadInput(f"{self.out} holds nothing to redraw")
-        missing, failures = {name: PARTS[name] for name in asked if name not in runs}, dict[str, str]()
-        with engine.ready() if missing else nullcontext():
-            usable_folder(self.out)
-            usable_files(*self._results())  # before hours have been spent
-            if self.engine == "ray" and missing:
-                failures = run_parts(missing, scale, self.out, engine, self._say)
-            else:
-                for name, part in missing.items():
-                    with on_terminal(f"running {name}", self.json):
-                        run_part(name, part, scale, self.out, self._say)
-        if failures:
-            self._say(f"cumulant: {', '.join(failures)} failed: the same command runs what is missing")
-            raise SystemExit(1)
-        runs |= {name: read_run(run_folder(name, self.out)) for name in missing}
+        usable_folder(self.out)
+        usable_files(*self._results())  # before hours have been spent
+        if missing := [experiments[name] for name in asked if name not in runs]:
+            follow = (lambda event: None) if self.json else Following(len(missing), json=False)
+            ended = run(missing, folder, engine, follow)
+            if ended.failed:
+                words = "; ".join(f"{name}: {reason}" for name, reason in ended.failed.items())
+                print(f"cumulant: failed: {words}: the same command runs what is missing", file=sys.stderr)
+                raise SystemExit(1)
+        runs |= {each.name: read_run(folder / each.name) for each in missing}
         return [runs[name] for name in figure.parts if name in runs]
