@@ -1,6 +1,7 @@
 from functools import partial
 
 import jax
+import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -169,6 +170,41 @@ def test_rewards_are_best_where_their_tasks_hold():
             holds = np.asarray(jax.vmap(reached, (None, 0))(jnp.asarray(goal.table()), places))
             best = values[holds] if name != "dense" else values[holds].max(keepdims=True)
             assert best.min() >= values[~holds].max() - (1 if name == "noisy" else 1e-6), (name, str(goal))
+
+
+def test_a_reward_that_computes_the_same_compiles_nothing_new(library):
+    """Whatever function it is, and whatever arrays it refers to; but one that computes something else is compiled."""
+    told, edge = [], np.array([1 / 3, 0.5], np.float32)
+
+    def learnt(reward):
+        told.clear()
+        w = np.asarray(library.learn_reward(reward, KEY, 200)[0])
+        return w, sum("backend_compile" in name for name in told)
+
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: told.append(name))
+    first, _ = learnt(lambda state: (state.agent < edge).all())
+    again, compiled = learnt(lambda state: (state.agent < edge).all())
+    np.testing.assert_array_equal(first, again)
+    assert compiled == 0
+    edge[:] = [1, 1 / 3]
+    other, compiled = learnt(lambda state: (state.agent < edge).all())
+    assert compiled == 0
+    assert other[1].argmax() == 0
+    assert not (other[0] > 0.5).any()  # now the agent may be anywhere from left to right
+    np.testing.assert_array_equal(other, learnt(lambda state: state.agent[1] < 1 / 3)[0])
+    halves = [learnt(lambda state, half=half: jnp.sin(half * state.agent[0]))[0] for half in (1.0, -1.0)]
+    assert halves[0][0].argmax() == 2
+    assert halves[1][0].argmax() == 0
+
+
+def test_functions_on_the_host_are_told_apart(library):
+    def asked(function):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        reward = lambda state: jax.pure_callback(function, shape, state.agent[0], vmap_method="expand_dims")  # noqa: E731
+        return np.asarray(library.learn_reward(reward, KEY, 100)[0])[0].argmax()
+
+    assert asked(lambda x: np.float32(1) * x) == 2
+    assert asked(lambda x: np.float32(-1) * x) == 0
 
 
 def test_a_budget_of_nothing_is_refused(library):

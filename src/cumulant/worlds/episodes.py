@@ -67,7 +67,7 @@ class GoalTracker(NamedTuple):
 
     def over(self, progress: Progress) -> Bool[Array, "*n"]:
         """Return whether nothing more can come of it: success, or the first violation."""
-        return progress.violated | self.success(progress)
+        return jnp.asarray(progress.violated) | self.success(progress)
 
 
 class Rollout(NamedTuple):
@@ -319,7 +319,7 @@ def endings(
 ) -> tuple[Bool[Array, "*tasks episodes"], Int[Array, "*tasks episodes"], Bool[Array, "*tasks episodes"]]:
     """Return success, steps, and whether a plan was violated, of the episodes of `rollouts`; nothing else is kept."""
     ended = _rollouts(world, make_policy, tables, guides, keys, record=False)
-    return ended.success, ended.steps, ended.progress.violated
+    return ended.success, ended.steps, jnp.asarray(ended.progress.violated)
 
 
 def _rollouts(
