@@ -4,9 +4,7 @@ import json
 import pickle
 import sys
 import weakref
-import zipfile
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +18,6 @@ from cumulant.commands.grids import trials_typed
 from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.locks import Locked, locked
-from cumulant.sweeps import on_ray
 from cumulant.sweeps import trials as sweeps
 from cumulant.sweeps.experiments import FAILURE, Experiment, Filled, Local, Outcome, _jobs
 from cumulant.sweeps.experiments import run as run_all
@@ -308,14 +305,6 @@ def test_other_settings_and_other_sweeps_are_not_overwritten(stub, tmp_path):
         sweep([replace(trial, seed=1)], tmp_path)
     with locked(tmp_path), pytest.raises(Locked, match="is being written by another run"):
         sweep([trial], tmp_path)
-
-
-def test_archive_brings_a_folder_back(tmp_path):
-    (tmp_path / "made" / "library").mkdir(parents=True)
-    (tmp_path / "made" / "library" / "weights").write_bytes(b"1234")
-    with zipfile.ZipFile(BytesIO(on_ray._zipped(tmp_path / "made"))) as files:
-        files.extractall(tmp_path / "again")
-    assert (tmp_path / "again" / "library" / "weights").read_bytes() == b"1234"
 
 
 def test_missing_and_refusing_clusters_are_told(stub, tmp_path, monkeypatch):

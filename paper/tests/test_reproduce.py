@@ -77,7 +77,7 @@ def assert_alike(found, expected, where=""):
         assert found == expected, where
 
 
-def test_figure_4_in_miniature_has_every_line_and_keeps_its_data(out):
+def test_figure_4_in_miniature_has_every_line(out):
     report = json.loads((out / "fig4.json").read_text())
     assert (out / "fig4.png").stat().st_size > 20_000
     assert set(report["lines"]) == {"oracle", "random", "gpi-trick", "gpi-trick-zero-shot", "dqn"}
@@ -104,7 +104,19 @@ def test_other_figures_share_its_runs(out, nothing_runs, capsys):
     assert {"oracle", "random", "gpi-trick"} <= json.loads(capsys.readouterr().out)["lines"].keys()
 
 
-def test_what_cannot_be_drawn_is_refused_in_one_line(out, capsys):
+def test_failed_part_is_named_with_status_1(monkeypatch, tmp_path, capsys):
+    def ill(*_):
+        raise ValueError("it is ill")
+
+    monkeypatch.setattr(methods.References, "run", ill)
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "fig4", "--smoke", "--out", str(tmp_path), "--only", "references"])
+    assert stop.value.code == 1
+    assert "failed: references: ValueError: it is ill" in capsys.readouterr().err
+    assert not (tmp_path / "fig4.json").exists()
+
+
+def test_what_cannot_be_drawn_is_refused(out, capsys):
     def refused(*args):
         assert main(["reproduce", *args]) == 2
         said = capsys.readouterr().err
@@ -130,7 +142,7 @@ DRAWN = [
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_recorded_results_are_what_their_rows_give_and_are_legible(name, nothing_runs, tmp_path):
+def test_recorded_results_are_what_their_rows_give(name, nothing_runs, tmp_path):
     there = [part for part in FIGURES[name].parts if name not in IN_PART or (RECORDED / "runs" / part).exists()]
     runs = [read_run(RECORDED / "runs" / part) for part in there]
     summary = FIGURES[name].summarise(runs)
@@ -162,7 +174,7 @@ def test_pixels_are_redrawn_from_what_was_measured(recorded, nothing_runs, capsy
     assert "measures.json cannot be read" in capsys.readouterr().err
 
 
-def test_the_recorded_library_solves_phrases_from_frames():
+def test_recorded_library_solves_phrases_from_frames():
     library = Library.load(RECORDED / "runs/keypoints/library-0")
     world = replace(library.world, max_steps=60)  # frames are slow
     library = replace(library, world=world, features=replace(library.features, world=world))
@@ -175,7 +187,7 @@ def test_the_recorded_library_solves_phrases_from_frames():
     assert min(result.success for result in results.values()) > 0.8, results
 
 
-def test_worlds_seen_in_frames_are_filmed_in_their_own_look_and_solved_by_who_sees_more():
+def test_films_of_frames_have_their_own_look():
     task = parse("square left")
     tables = tables_of([task])
     plain, alike = (
