@@ -73,7 +73,8 @@ def seeing(forced: bool) -> Scenario:
     from cumulant.storage import write_whole
 
     settings = Represent(latents=8, width=4, pairs=64, updates=4, batch=4, restarts=1)
-    asked = command.RepresentCommand(Path(), objects=SPRITES[:1], size=16, labelled=0, json=True, settings=settings)
+    given = command.GivenSettings(**vars(settings))
+    asked = command.RepresentCommand(Path(), objects=SPRITES[:1], size=16, labelled=0, json=True, given=given)
     encoder = representation.represent(asked.world(), settings, 0, 0)
     other = eqx.tree_at(lambda encoder: encoder.high, encoder, 2 * encoder.high)
     measures = encoders.measure(encoder, jax.random.key(0), 100)
