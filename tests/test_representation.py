@@ -250,7 +250,6 @@ def test_the_command_prints_one_object_and_overwrites_only_what_it_may(learnt_fo
     ("args", "message"),
     [
         (["--latents", "7"], "a keypoint has two latents"),
-        (["--learner", "magic"], "magic"),
         (["--size", "7"], "8 to 1024 pixels a side"),
         (["--size", "33"], "even"),
         (["--look", "odd"], "unknown look 'odd'"),

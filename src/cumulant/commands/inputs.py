@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, arg
 
@@ -50,6 +50,39 @@ class LibraryOptions:
 
 LibraryGiven = Annotated[OmitArgPrefixes[LibraryOptions], arg(name="library", help="")]  # a group of its own in help
 SHIPPED = LibraryOptions()
+
+
+def settings_options(shown: Any) -> Callable[[type[T]], type[T]]:
+    """Make options of settings: a decorator of a subclass whose fields are None until they are given.
+
+    tyro cannot tell a value that was given from a default that equals it. The subclass checks nothing: its base does,
+    once `given_in` has replaced what was given.
+
+    Args:
+        shown: The settings whose values help shows.
+
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        kinds = {
+            name: Annotated[
+                kind | None,
+                arg(metavar={int: "N", float: "X"}.get(kind), help_behavior_hint=f"({getattr(shown, name)})"),
+            ]
+            for name, kind in get_type_hints(type(shown)).items()
+        }
+        cls.__annotations__ = kinds
+        for name in kinds:
+            setattr(cls, name, None)
+        cls.__post_init__ = lambda self: None  # type: ignore[attr-defined]
+        return dataclass(frozen=True)(cls)
+
+    return decorate
+
+
+def given_in(settings: Any) -> dict[str, Any]:
+    """Return the settings that were given, by name."""
+    return {name: value for name, value in vars(settings).items() if value is not None}
 
 
 def world_of(objects: tuple[str, ...]) -> "Spriteworld":

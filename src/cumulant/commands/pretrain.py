@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import OmitArgPrefixes, arg
 
@@ -18,8 +18,10 @@ from cumulant.commands.inputs import (
     Objects,
     at_least,
     features_named,
+    given_in,
     key_of,
     learnt_folder,
+    settings_options,
     usable_folder,
     world_of,
 )
@@ -32,30 +34,9 @@ if TYPE_CHECKING:
     from cumulant.worlds.protocol import World
 
 
-_METAVARS = {int: "N", float: "X"}
-
-
-def _optional(cls: type[FreePlay]) -> type[FreePlay]:
-    """Make a setting None until it is given, and show the preset `cpu` as its default: tyro cannot tell who gave it."""
-    kinds, preset = get_type_hints(FreePlay), PRESETS["cpu"]
-    cls.__annotations__ = {
-        name: Annotated[
-            kind | None,
-            arg(metavar=_METAVARS.get(kind), help_behavior_hint=f"({getattr(preset, name)})"),
-        ]
-        for name, kind in kinds.items()
-    }
-    for name in kinds:
-        setattr(cls, name, None)
-    return dataclass(frozen=True)(cls)
-
-
-@_optional
+@settings_options(PRESETS["cpu"])
 class GivenSettings(FreePlay):
     """Settings that take the place of the preset's."""
-
-    def __post_init__(self) -> None:
-        """Check nothing yet: `FreePlay` does, once a preset has filled in the rest."""
 
 
 _NOTHING_GIVEN = GivenSettings()
@@ -161,8 +142,7 @@ class Pretrain:
 
     def settings_for(self, world: "World") -> FreePlay:
         """Return the preset as it suits the world, with the settings that were given in place of its own."""
-        given = {name: value for name, value in vars(self.settings).items() if value is not None}
-        return replace(suited(PRESETS[self.preset], world), **given)
+        return replace(suited(PRESETS[self.preset], world), **given_in(self.settings))
 
     def _world_and_features(self) -> "tuple[World, Features]":
         """Return the world, which learnt features bring with them, and the features."""

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, usable_folder
+from cumulant.commands.inputs import (
+    OBJECTS,
+    BadInput,
+    Flag,
+    at_least,
+    given_in,
+    key_of,
+    settings_options,
+    usable_folder,
+)
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
 from cumulant.features.settings import Represent
 
@@ -22,7 +31,14 @@ _JUDGED_SEED = 70_000  # of the frames that an encoder is judged by: apart from 
 _COLUMNS = 8  # of a picture
 _MADE = ".represent.tmp"  # inside the folder, while all is being written
 _LONG = 600.0  # seconds, after which somebody may want something quicker
-_DEFAULTS = Represent()
+
+
+@settings_options(Represent())
+class GivenSettings(Represent):
+    """Settings of the learning."""
+
+
+_NOTHING_GIVEN = GivenSettings()
 
 
 @dataclass(frozen=True)
@@ -41,7 +57,12 @@ class RepresentCommand:
     labelled: int = 64  # Frames whose words are known; 0: none.
     force: Flag = False  # Overwrite the encoder in the folder.
     json: Flag = False  # One JSON object on stdout, and nothing else.
-    settings: Annotated[OmitArgPrefixes[Represent], arg(name="learning", help="")] = _DEFAULTS
+    given: Annotated[OmitArgPrefixes[GivenSettings], arg(name="learning", help="")] = _NOTHING_GIVEN
+
+    @property
+    def settings(self) -> Represent:
+        """Settings of the learning, or OutOfBounds."""
+        return Represent(**given_in(self.given))
 
     def world(self) -> "PixelSpriteworld":
         """Make the world of the given objects, seen as frames."""
