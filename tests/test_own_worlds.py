@@ -67,7 +67,7 @@ def first(obs):
     return obs
 
 
-def test_described_features_as_a_field_survive_the_disk(tmp_path):
+def test_load_reads_features_that_are_a_field(tmp_path):
     config = FreePlay(width=8)
     library = Library(Dial(), config, make_network(config, Inputs(1), 2, jax.random.key(0)))
     library.save(tmp_path)
@@ -81,7 +81,7 @@ def test_described_features_as_a_field_survive_the_disk(tmp_path):
         ["--world", "gymnasium:Pendulum-v1", "--world.max-steps", "9", "--features", "test_own_worlds:tip"],
     ],
 )
-def test_what_a_command_trained_the_next_one_finds_by_the_same_options(world, tmp_path, capsys):
+def test_solve_finds_what_pretrain_trained_alike(world, tmp_path, capsys):
     folder = str(tmp_path / "mine")
     brief = "--env-steps 80 --width 8 --batch 8 --replay 400".split()  # in as many copies as suit the world
     assert main(["pretrain", "--out", folder, *world, *brief]) == 0
@@ -93,7 +93,7 @@ def test_what_a_command_trained_the_next_one_finds_by_the_same_options(world, tm
     assert "give that world" in capsys.readouterr().err
 
 
-def test_an_environment_that_raises_is_told_in_one_line(capsys):
+def test_commands_tell_of_raising_environments_plainly(capsys):
     for command in (["check", "--json"], ["pretrain", *BRIEF]):
         assert main([*command, "--world", "gymnasium:Faulty-v0", "--features", "test_own_worlds:first"]) == 2
         said = capsys.readouterr()
