@@ -89,6 +89,7 @@ def test_watch_refuses_worlds_without_render():
     library = Library(Sliders(), config, make_network(config, Inputs(2), 5, jax.random.key(0)))
     with pytest.raises(ValueError, match="a world of kind Sliders cannot be drawn: it has no `render`"):
         library.watch("first left")
+    assert "Sliders: first; 2 features x 3 bins, 6 skills" in repr(library)
 
 
 def still(memory, obs, key):

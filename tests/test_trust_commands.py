@@ -11,12 +11,12 @@ from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
 
 
-def test_no_arguments_at_all_are_refused_too(capsys):
+def test_main_refuses_an_empty_line(capsys):
     assert main([]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_what_needs_more_memory_than_there_is_is_refused(monkeypatch, capsys, tmp_path):
+def test_commands_refuse_what_memory_cannot_hold(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(os, "sysconf", lambda name: 2**10)  # a machine of one megabyte
     with pytest.raises(OutOfBounds, match="a house of cards needs more memory than this machine has"):
         check_memory("a house of cards", 2**20 + 1)
@@ -30,7 +30,7 @@ def test_what_needs_more_memory_than_there_is_is_refused(monkeypatch, capsys, tm
     assert not out.exists()
 
 
-def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_is_computed(monkeypatch, capsys, tmp_path):
+def test_solve_refuses_folders_it_may_not_write(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(os, "access", lambda place, mode: not str(place).startswith(str(tmp_path)))  # root may all
     for option in ("--gif", "--trace"):
         assert main(["solve", "square left", option, str(tmp_path / "new" / "a.gif")]) == 2
@@ -38,7 +38,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_is_compu
     assert list(tmp_path.iterdir()) == []
 
 
-def test_features_that_are_no_numbers_are_refused_before_anything_is_learnt(tmp_path, monkeypatch, capsys):
+def test_pretrain_refuses_features_that_are_no_numbers(tmp_path, monkeypatch, capsys):
     (tmp_path / "own_nan.py").write_text("import jax.numpy as jnp\ndef features(obs): return jnp.nan * obs\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
@@ -47,7 +47,7 @@ def test_features_that_are_no_numbers_are_refused_before_anything_is_learnt(tmp_
     assert not (tmp_path / "new").exists()
 
 
-def test_a_board_that_cannot_be_written_is_told_once_and_the_run_goes_on(tmp_path, monkeypatch, capsys):
+def test_reporter_goes_on_without_a_board(tmp_path, monkeypatch, capsys):
     reporter = Reporter(3, True, tmp_path / "board")
     with reporter:
         report = {"event": "progress", "seconds": 1.0, "loss": 0.5}
@@ -65,7 +65,7 @@ def test_a_board_that_cannot_be_written_is_told_once_and_the_run_goes_on(tmp_pat
     assert next(folder.iterdir()).stat().st_size > 0
 
 
-def test_a_board_without_its_extra_or_in_an_unusable_place_is_refused_in_one_line(tmp_path, monkeypatch, capsys):
+def test_pretrain_refuses_an_unusable_board(tmp_path, monkeypatch, capsys):
     (tmp_path / "tensorboard").write_text("in the way")
     command = ["pretrain", "--out", str(tmp_path), "--tensorboard"]
     assert main(command) == 2
@@ -77,8 +77,9 @@ def test_a_board_without_its_extra_or_in_an_unusable_place_is_refused_in_one_lin
     assert capsys.readouterr().err == "cumulant: TensorBoard events need pip install 'cumulant[tensorboard]'\n"
 
 
-SWALLOWED = """
-import os, signal, sys
+STOPPED = """
+import os, signal, sys, threading, time
+import jax, jax.numpy as jnp
 from cumulant import __main__ as command
 
 class Garbage:
@@ -86,41 +87,28 @@ class Garbage:
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(10_000): pass  # where the signal arrives, and nothing can be raised
 
-def run():
-    Garbage()
-    return 0
-
-command._run = run
-sys.exit(command.main())
-"""
-
-
-def test_ctrl_c_ends_a_command_quietly_even_while_garbage_is_collected():
-    ended = subprocess.run([sys.executable, "-c", SWALLOWED], check=False, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
-
-
-COMPILING = """
-import os, signal, sys, threading, time
-import jax, jax.numpy as jnp
-from cumulant import __main__ as command
-
 def long(x):
     for i in range(300):  # for a second or more
         x = jnp.sort(jnp.sin(x) + i)
     return x
 
-def run():
+def collect():
+    Garbage()
+    return 0
+
+def compile():
     lowered = jax.jit(long).lower(jnp.ones(1000))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     lowered.compile()
     time.sleep(60)
 
-command._run = run
+command._run = globals()[sys.argv.pop()]
 sys.exit(command.main())
 """
 
 
-def test_ctrl_c_ends_a_command_quietly_even_while_jax_compiles():
-    ended = subprocess.run([sys.executable, "-c", COMPILING], check=False, capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize("busy", ["collect", "compile"])  # garbage, or a program
+def test_ctrl_c_ends_a_busy_command_quietly(busy):
+    line = [sys.executable, "-c", STOPPED, busy]
+    ended = subprocess.run(line, check=False, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
