@@ -62,10 +62,8 @@ MEANINGS = {  # world → phrase → canonical
         "agent to the top left OR square to the top right": "agent top left or square top right",
         "square to the top left AND circle to the bottom right": "square top left and circle bottom right",
         # centre and middle
-        "square centre": "square centre",
         "square center": "square centre",
         "move the circle to the middle": "circle middle",
-        "circle middle left": "circle middle left",
         "circle top middle": "circle top centre",
         "circle centre middle": "circle middle centre",
         "circle in the centre of the top": "circle top centre",
@@ -137,7 +135,6 @@ MEANINGS = {  # world → phrase → canonical
             "square left without agent bottom then circle right without agent bottom"
         ),
         "square left without agent bottom without agent top": "square left without agent not middle",
-        "keep square left without agent top": "keep square left without agent top",
         "(keep square left) without agent top": "keep square left without agent top",
     },
     "room": {
@@ -172,7 +169,6 @@ MEANINGS = {  # world → phrase → canonical
         "hand x above 1.2 m and below 1.3 m": "hand x between 1.2 m and 1.3 m",
     },
     "plant": {
-        "cart position low": "cart position low",
         "cart_position low": "cart position low",
         "joint 0 high or dial 2/5": "dial 2/5 or joint_0 high",
         "tank level above -2.5": "tank_level not a",
