@@ -96,7 +96,7 @@ _TOGETHER = (
     "doorkey",
     "docstrings",
     "learning library inference shown cards",
-    "words_of_worlds language",
+    "language tasks plans",
     "baselines rivals",
 )
 _GROUPS = {f"test_{name}.py": group for group, names in enumerate(_TOGETHER) for name in names.split()}

@@ -57,11 +57,28 @@ class Watched(Dial):
         return jnp.log(obs - 2) if self.fault == "inputs" else self.loudness * (2 * obs - 1)
 
 
-def test_worlds_that_ship_have_no_faults():
-    assert check(Spriteworld()) == check(Room()) == check(Dial()) == check(Watched()) == []
+@dataclass(frozen=True)
+class Latch(Dial):
+    """A dial with a third and a fourth action that do something only once it is turned up."""
+
+    num_actions: int = 4
+
+    def reset(self, key):
+        return jnp.zeros(2)
+
+    def step(self, state, action):
+        moves = jnp.array([(0.1, 0.0), (-0.1, 0.0), (0.05, 0.0), (0.0, 0.1)])[action]
+        return jnp.clip(jnp.where((action > 1) & (state[0] < 0.1), state, state + moves), 0, 1)
 
 
-def test_a_world_on_the_host_is_played_too():
+@pytest.mark.parametrize(
+    "world", [Spriteworld(), Room(), Dial(), Watched(), Latch()], ids=lambda world: type(world).__name__
+)
+def test_check_finds_no_fault_in_good_worlds(world):
+    assert check(world) == []
+
+
+def test_check_plays_worlds_on_the_host():
     place = Feature("x", of="cart", low=-4.8, high=4.8)
     world = HostWorld("CartPole-v1", features=lambda obs: obs[:1], feature_names=(place,), num_envs=4)
     assert [finding.about for finding in check(world)] == ["cart_x"]  # it falls long before it gets anywhere
@@ -86,47 +103,27 @@ def test_a_world_on_the_host_is_played_too():
         (object(), "num_actions", "has none"),
     ],
 )
-def test_every_fault_is_named_in_one_line(world, about, says):
+def test_check_names_each_fault_in_one_line(world, about, says):
     findings = check(world)
     assert [finding.about for finding in findings][:1] == [about]
     assert re.search(says, findings[0].message), findings[0].message
     assert "\n" not in findings[0].message
 
 
-def test_a_tremble_is_told_from_a_move():
+def test_resolution_seen_tells_trembles_from_moves():
     rng = np.random.default_rng(0)
     moves = np.where(rng.random(1000) < 0.3, 0.1, 0.002 * rng.random(1000))
     assert 0.002 < resolution_seen(moves) <= 0.003
     seldom = np.where(rng.random(1000) < 0.005, 0.1, 0.002 * rng.random(1000))  # as random play moves what is dragged
     assert 0.002 < resolution_seen(seldom) <= 0.003
-    ripple = np.where(
-        rng.random(1000) < 0.005, 0.1, 0.00394 * np.abs(np.cos(np.arange(1000)))
-    )  # most often at its largest
-    assert resolution_seen(ripple) > 0.00394
+    ripple = 0.00394 * np.abs(np.cos(np.arange(1000)))  # most often at its largest
+    assert resolution_seen(np.where(rng.random(1000) < 0.005, 0.1, ripple)) > 0.00394
     assert resolution_seen(np.where(rng.random(1000) < 0.3, 0.1, 0.0)) == 0
     assert resolution_seen(0.1 * rng.random(1000)) == 0
 
 
-def test_a_feature_without_a_range_is_refused():
+def test_feature_refuses_ranges_and_resolutions_of_none():
     with pytest.raises(ValueError, match="low must lie below high"):
         Feature("dial", low=1, high=1)
     with pytest.raises(ValueError, match="resolution"):
         replace(Feature("dial"), resolution=2.0)
-
-
-@dataclass(frozen=True)
-class Latch(Dial):
-    """A dial with a third and a fourth action that do something only once it is turned up."""
-
-    num_actions: int = 4
-
-    def reset(self, key):
-        return jnp.zeros(2)
-
-    def step(self, state, action):
-        moves = jnp.array([(0.1, 0.0), (-0.1, 0.0), (0.05, 0.0), (0.0, 0.1)])[action]
-        return jnp.clip(jnp.where((action > 1) & (state[0] < 0.1), state, state + moves), 0, 1)
-
-
-def test_actions_that_do_nothing_at_the_start_may_do_something_later():
-    assert check(Latch()) == []

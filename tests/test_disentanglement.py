@@ -22,7 +22,7 @@ def disguised(factors):
     return np.stack([-np.exp(3 * factors[:, 2]), factors[:, 0] ** 3, np.log(factors[:, 1] + 0.1)], axis=1)
 
 
-def test_latents_that_are_the_factors_score_one():
+def test_scores_of_the_factors_themselves_are_one():
     factors = uniform(800, 3)
     scores = dci(factors, factors)
     assert min(scores.disentanglement, scores.completeness, scores.informativeness) > 0.99
@@ -32,7 +32,7 @@ def test_latents_that_are_the_factors_score_one():
     assert mig(grid[:, ::-1].copy(), -grid) == pytest.approx(1)
 
 
-def test_order_sign_and_monotone_bends_do_not_matter():
+def test_dci_minds_no_order_sign_or_bend():
     factors = uniform(800, 3)
     scores = dci(disguised(factors), factors)
     assert min(scores.disentanglement, scores.completeness, scores.informativeness) > 0.99
@@ -41,7 +41,7 @@ def test_order_sign_and_monotone_bends_do_not_matter():
     np.testing.assert_allclose(strength, 1)
 
 
-def test_a_turn_by_45_degrees_entangles_two_factors():
+def test_scores_fall_at_a_turn_by_45_degrees():
     factors = uniform(1500, 2)
     turned = factors @ np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
     scores = dci(turned, factors)
@@ -52,7 +52,7 @@ def test_a_turn_by_45_degrees_entangles_two_factors():
     np.testing.assert_allclose(rank_correlations(turned, factors), 1 / np.sqrt(2), atol=0.05)
 
 
-def test_a_latent_given_twice_costs_completeness_and_the_gap_but_not_disentanglement():
+def test_scores_of_a_doubled_latent_lose_completeness():
     factors = uniform(800, 2)
     twice = factors[:, [0, 1, 0]]
     scores = dci(twice, factors)
@@ -63,7 +63,7 @@ def test_a_latent_given_twice_costs_completeness_and_the_gap_but_not_disentangle
     assert mig(twice, factors) == pytest.approx(mig(factors, factors) / 2, abs=0.02)
 
 
-def test_noise_and_constants_beside_the_factors_change_little():
+def test_scores_mind_no_noise_or_constants():
     factors = uniform(800, 2)
     latents = np.concatenate([factors, uniform(800, 1, seed=1), np.ones((800, 1))], axis=1)
     scores = dci(latents, factors)
@@ -75,7 +75,7 @@ def test_noise_and_constants_beside_the_factors_change_little():
     assert mig(latents[:, 3:], factors) == pytest.approx(0, abs=1e-12)
 
 
-def test_one_latent_or_one_factor_divides_by_nothing():
+def test_scores_of_one_latent_or_factor_exist():
     factors = uniform(400, 2)
     one_latent, one_factor = dci(factors[:, :1], factors), dci(factors, factors[:, :1])
     assert one_latent.completeness == pytest.approx(1)  # no other latent to share with
@@ -129,7 +129,7 @@ def reference_mig(latents, factors, bins=20):
 
 
 @pytest.mark.parametrize(("mixing", "seed"), [(0.3, 0), (1.0, 1)])
-def test_dci_and_mig_agree_with_a_reference_on_linear_mixes(mixing, seed):
+def test_dci_and_mig_agree_with_a_reference(mixing, seed):
     factors = uniform(600, 6, seed)
     latents = factors @ (np.eye(6, 8) + mixing * np.random.default_rng(seed).normal(size=(6, 8)))
     ours, reference = dci(latents, factors, seed), reference_dci(latents, factors, seed)
@@ -148,14 +148,14 @@ def test_independence_of_matrices_worked_by_hand():
 
 
 @given(shifts, st.permutations(range(3)))
-def test_independence_minds_neither_the_order_of_features_nor_their_units(moved, order):
+def test_independence_minds_no_order_or_units(moved, order):
     value = independence(moved)
     assert 0 <= value <= 1
     assert independence(moved[np.ix_(order, order)]) == pytest.approx(value, abs=1e-6)
     assert independence(moved * np.array([1, 2, 0.25], np.float32)) == pytest.approx(value, abs=1e-6)
 
 
-def test_correlations_are_drawn(tmp_path):
+def test_draw_correlations_writes_a_png(tmp_path):
     matrix = rank_correlations(uniform(50, 3), uniform(50, 2))
     draw_correlations(tmp_path / "rho.png", matrix, ["z0", "z1", "z2"], ["agent_x", "agent_y"], "|ρ|")
     assert (tmp_path / "rho.png").read_bytes().startswith(b"\x89PNG")

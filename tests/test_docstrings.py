@@ -13,7 +13,7 @@ NAMES = [name for name in cumulant.__all__ if name != "PRESETS"]  # which is a p
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_example_of_a_public_name_runs(name, tmp_path, monkeypatch):
+def test_examples_of_public_names_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     thing = getattr(cumulant, name)
     names = vars(sys.modules[thing.__module__]).copy()
@@ -25,7 +25,7 @@ def test_the_example_of_a_public_name_runs(name, tmp_path, monkeypatch):
     assert not said, "".join(said)
 
 
-def test_what_is_public_can_be_listed_and_nothing_else_imported():
+def test_dir_lists_what_is_public():
     assert set(cumulant.__all__) <= set(dir(cumulant))
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     assert cumulant.__version__ == project["version"]

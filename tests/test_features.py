@@ -13,20 +13,21 @@ from cumulant.worlds.spriteworld import Spriteworld
 
 
 @given(st.lists(unit, min_size=1, max_size=6), st.integers(1, 12))
-def test_every_feature_lies_in_exactly_one_bin(f, bins):
+def test_phi_puts_each_feature_into_one_bin(f, bins):
     indicators = np.asarray(phi(jnp.float32(f), bins))
     assert indicators.shape == (len(f), bins)
     np.testing.assert_array_equal(indicators.sum(axis=1), 1)
     np.testing.assert_array_equal(indicators.argmax(axis=1), np.asarray(bin_index(jnp.float32(f), bins)))
 
 
-def test_the_last_bin_is_closed():
+def test_bin_index_closes_the_last_bin():
     np.testing.assert_array_equal(bin_index(jnp.array([0.0, 1.0]), 9), [0, 8])
 
 
 @pytest.mark.parametrize("k", [2, 6, 10])
-def test_entangled_features_are_a_rotation_that_fills_the_unit_interval(k):
+def test_entangled_features_rotate_and_fill_unit_interval(k):
     f = entangled_features(k, seed=3)
+    assert not np.allclose(f(jnp.linspace(0, 1, k)), entangled_features(k, seed=4)(jnp.linspace(0, 1, k)))
     np.testing.assert_allclose(f(jnp.full(k, 0.5)), 0.5, atol=1e-6)
     scaled = np.stack([np.asarray(f(0.5 + jnp.eye(k)[i] * 0.1) - 0.5) / 0.1 for i in range(k)], axis=1)
     rotation = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -36,21 +37,12 @@ def test_entangled_features_are_a_rotation_that_fills_the_unit_interval(k):
     np.testing.assert_allclose([f(corner)[i] for i, corner in enumerate(corners)], 1.0, atol=1e-5)
 
 
-def test_seeds_entangle_differently():
-    obs = jnp.linspace(0, 1, 6)
-    assert not np.allclose(entangled_features(6, 0)(obs), entangled_features(6, 1)(obs))
-
-
-def test_features_by_name():
+def test_features_named_reads_or_refuses_a_name():
     world = Spriteworld()
     assert features_named("true", world) is true_features
     assert eqx.tree_equal(features_named("entangled:4", world), entangled_features(6, 4))
     assert features_named("jax.numpy:sin", world) is jnp.sin
-    for name, message in [
-        ("nonsense", "form"),
-        ("nowhere:f", "no module"),
-        ("math:nothing", "has no"),
-        ("math:pi", "no fu"),
-    ]:
+    refused = {"nonsense": "form", "nowhere:f": "no module", "math:nothing": "has no", "math:pi": "no fu"}
+    for name, message in refused.items():
         with pytest.raises(BadInput, match=message):
             features_named(name, world)

@@ -30,7 +30,7 @@ def bent(order, flip):
 
 @settings(max_examples=20)
 @given(st.permutations(range(5)), st.lists(st.booleans(), min_size=5, max_size=5), st.integers(0, 9))
-def test_a_few_labels_tell_the_latents_their_directions_and_where_thirds_begin(order, flip, seed):
+def test_ground_finds_directions_and_thirds_by_labels(order, flip, seed):
     grounding = ground(*labelled(bent(order, flip), seed=seed))
     assert [order[j] for j in grounding.latent] == [0, 1, 2, 3]
     for latent, edges in zip(grounding.latent.tolist(), np.asarray(grounding.edges), strict=True):
@@ -41,14 +41,14 @@ def test_a_few_labels_tell_the_latents_their_directions_and_where_thirds_begin(o
     assert f"latent {list(order).index(4)}" in grounding.names(NAMES)
 
 
-def test_labels_that_err_now_and_then_do_no_harm():
+def test_ground_bears_a_few_wrong_labels():
     f, thirds = labelled(lambda x: x, n=200)
     wrong = np.random.default_rng(1).random(thirds.shape) < 0.05
     grounding = ground(f, np.where(wrong, 1, thirds))
     np.testing.assert_allclose(grounding.edges, np.tile(np.arange(4) / 3, (4, 1)), atol=0.05)
 
 
-def test_what_cannot_be_grounded_is_refused():
+def test_ground_refuses_too_few_latents_or_labels():
     f, thirds = labelled(lambda x: x)
     with pytest.raises(ValueError, match="4 coordinates cannot be read from 3 latents"):
         ground(f[:, :3], thirds)
@@ -56,25 +56,22 @@ def test_what_cannot_be_grounded_is_refused():
         ground(f, np.where((np.arange(4) == 2) & (thirds == 1), 0, thirds))
 
 
-def test_a_latent_that_never_changes_is_nobodys():
+def test_ground_passes_over_constant_latents():
     f, thirds = labelled(lambda x: np.concatenate([np.full((len(x), 1), 0.5), x], axis=1))
     np.testing.assert_array_equal(ground(f, thirds).latent, [1, 2, 3, 4])
 
 
-def identity(k):
-    return Grounding(jnp.arange(k), jnp.tile(jnp.arange(4) / 3, (k, 1)), k)
-
-
 @settings(max_examples=30)
 @given(st.data(), st.sampled_from([(3, 3), (7, 9)]))
-def test_where_latents_are_the_coordinates_goals_mean_what_they_always_did(data, sizes):
+def test_grounded_weights_of_coordinates_are_plain_weights(data, sizes):
     regions, bins = sizes
     bits = data.draw(st.lists(st.booleans(), min_size=2 * 3 * regions, max_size=2 * 3 * regions))
     table = jnp.array(bits).reshape(2, 3, regions)
-    np.testing.assert_allclose(identity(3).weights(table, bins), weights(table, bins), atol=1e-6)
+    identity = Grounding(jnp.arange(3), jnp.tile(jnp.arange(4) / 3, (3, 1)), 3)
+    np.testing.assert_allclose(identity.weights(table, bins), weights(table, bins), atol=1e-6)
 
 
-def test_goals_ask_nothing_of_latents_that_are_no_coordinates():
+def test_grounded_weights_ask_nothing_of_other_latents():
     flipped = Grounding(jnp.array([2, 0]), jnp.array([[1, 0.8, 0.4, 0], [0, 1 / 3, 2 / 3, 1]]), 4)
     table = jnp.array([[[1, 0, 0], [1, 1, 1]], [[1, 1, 1], [0, 0, 0]]], bool)  # the second never holds
     w = flipped.weights(table, 5)

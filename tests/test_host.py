@@ -330,7 +330,7 @@ class Undrawn(Dial):
 
 def test_watch_names_the_missing_drawing_package(monkeypatch):
     world = cumulant.HostWorld(Undrawn, lambda obs: obs, ("dial",), max_steps=9)
-    monkeypatch.setattr(films, "attempts_at_one", None)  # nothing is played
+    monkeypatch.setattr(films, "rollouts", None)  # nothing is played
     with pytest.raises(
         ValueError, match=r"^Undrawn cannot be drawn: pygame is not installed, run `pip install pygame`$"
     ):

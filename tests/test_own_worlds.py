@@ -67,7 +67,7 @@ def first(obs):
     return obs
 
 
-def test_described_features_as_a_field_survive_the_disk(tmp_path):
+def test_load_reads_features_that_are_a_field(tmp_path):
     config = FreePlay(width=8)
     library = Library(Dial(), config, make_network(config, Inputs(1), 2, jax.random.key(0)))
     library.save(tmp_path)
@@ -81,7 +81,7 @@ def test_described_features_as_a_field_survive_the_disk(tmp_path):
         ["--world", "gymnasium:Pendulum-v1", "--world.max-steps", "9", "--features", "test_own_worlds:tip"],
     ],
 )
-def test_what_a_command_trained_the_next_one_finds_by_the_same_options(world, tmp_path, capsys):
+def test_solve_finds_what_pretrain_trained_alike(world, tmp_path, capsys):
     folder = str(tmp_path / "mine")
     brief = "--env-steps 80 --width 8 --batch 8 --replay 400".split()  # in as many copies as suit the world
     assert main(["pretrain", "--out", folder, *world, *brief]) == 0
@@ -96,14 +96,14 @@ def test_what_a_command_trained_the_next_one_finds_by_the_same_options(world, tm
 def test_solve_refuses_to_draw_before_playing(tmp_path, monkeypatch, capsys):
     config = FreePlay(width=8)
     Library(Dial(), config, make_network(config, Inputs(1), 2, jax.random.key(0))).save(tmp_path)
-    monkeypatch.setattr("cumulant.worlds.episodes.attempts_at_one", None)
+    monkeypatch.setattr("cumulant.worlds.episodes.rollouts", None)
     options = ["--library", str(tmp_path), "--world", "test_own_worlds:Dial", "--gif", str(tmp_path / "a.gif")]
     assert main(["solve", "dial low", *options]) == 2
     said = "cumulant: a world of kind Dial cannot be drawn: it has no `render`; give it render(state, size)"
     assert capsys.readouterr().err.startswith(said)
 
 
-def test_an_environment_that_raises_is_told_in_one_line(capsys):
+def test_commands_tell_of_raising_environments_plainly(capsys):
     for command in (["check", "--json"], ["pretrain", *BRIEF]):
         assert main([*command, "--world", "gymnasium:Faulty-v0", "--features", "test_own_worlds:first"]) == 2
         said = capsys.readouterr()

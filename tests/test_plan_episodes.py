@@ -67,7 +67,10 @@ def test_each_stage_has_the_time_limit_of_the_world():
 def test_a_shorter_plan_beside_a_longer_one_has_its_own_time():
     world = Spriteworld(max_steps=10)
     goals = {"all": [parse("agent left"), parse_plan("agent left then agent right then agent top")]}
-    still = lambda world, table: Policy(lambda obs: (), lambda memory, obs, key: (memory, jnp.int32(RIGHT)))  # noqa: E731
+
+    def still(world, table):
+        return Policy(lambda obs: (), lambda memory, obs, key: (memory, jnp.int32(RIGHT)))
+
     alone = evaluate(world, still, {"one": goals["all"][:1]}, jax.random.key(0), 200)["one"]
     assert alone.violated is None
     both = evaluate(world, still, goals, jax.random.key(0), 200)["all"]

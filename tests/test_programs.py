@@ -25,7 +25,7 @@ def environment(monkeypatch, tmp_path):
         jax.config.update(name, value)
 
 
-def test_programs_are_kept_in_the_users_cache_folder(environment, tmp_path):
+def test_keep_programs_uses_the_users_cache_folder(environment, tmp_path):
     environment["XDG_CACHE_HOME"] = str(tmp_path)
     programs.keep_programs()
     assert environment["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cumulant")
@@ -34,21 +34,21 @@ def test_programs_are_kept_in_the_users_cache_folder(environment, tmp_path):
 
 
 @pytest.mark.parametrize("said", ["JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"])
-def test_what_the_user_told_jax_stands(environment, tmp_path, said):
+def test_keep_programs_leaves_what_jax_was_told(environment, tmp_path, said):
     environment |= {said: "false", "XDG_CACHE_HOME": str(tmp_path)}
     programs.keep_programs()
     assert environment.get("JAX_COMPILATION_CACHE_DIR", "false") == "false"
     assert not list(tmp_path.iterdir())
 
 
-def test_where_nothing_can_be_kept_nothing_is(environment, tmp_path):
+def test_keep_programs_keeps_nothing_without_a_folder(environment, tmp_path):
     (tmp_path / "file").write_text("")
     environment["XDG_CACHE_HOME"] = str(tmp_path / "file")
     programs.keep_programs()
     assert "JAX_COMPILATION_CACHE_DIR" not in environment
 
 
-def test_the_oldest_programs_go_first(environment, tmp_path, monkeypatch):
+def test_keep_programs_removes_the_oldest_first(environment, tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "_MOST_BYTES", 50)
     environment["XDG_CACHE_HOME"] = str(tmp_path)
     kept = tmp_path / "cumulant"
@@ -58,24 +58,13 @@ def test_the_oldest_programs_go_first(environment, tmp_path, monkeypatch):
         os.utime(kept / f"{age}", (1000 - age, 1000 - age))
     programs.keep_programs()
     assert sorted(path.name for path in kept.iterdir()) == ["0", "1", "2", "3"]
+    is_file = Path.is_file  # and now another command removes each just after this one has found it
+    monkeypatch.setattr(Path, "is_file", lambda path: is_file(path) and not path.unlink())
+    programs._prune(kept)
+    assert not list(kept.iterdir())
 
 
-def test_two_commands_that_remove_the_oldest_at_once_both_keep_what_they_compile(environment, tmp_path, monkeypatch):
-    environment["XDG_CACHE_HOME"] = str(tmp_path)
-    (tmp_path / "cumulant").mkdir()
-    (tmp_path / "cumulant" / "gone").write_bytes(b"x")
-
-    is_file = Path.is_file
-
-    def removed(path):
-        return is_file(path) and not path.unlink()  # by the other one, just after
-
-    monkeypatch.setattr(Path, "is_file", removed)
-    programs.keep_programs()
-    assert environment["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cumulant")
-
-
-def test_a_phrase_is_acted_on_by_few_programs_which_are_kept(tmp_path):
+def test_solve_compiles_few_programs_and_keeps_them(tmp_path):
     command = ["solve", "square left", "--library", str(THIRDS), "--episodes", "3"]
     assert start(command, str(tmp_path)).programs <= 4  # keys, weights, episodes; and none for every small array
     assert any(path.name.startswith("jit_rollouts") for path in (tmp_path / "cumulant").iterdir())

@@ -22,13 +22,13 @@ def agent_left(state):
     return state.agent[0] < 1 / 3
 
 
-def test_free_play_ends_by_the_time_limit_alone():
+def test_advance_truncates_free_play_alone():
     steps: Timestep = run(Spriteworld(max_steps=7), num=3, steps=21)
     assert not steps.terminated.any()
     np.testing.assert_array_equal(steps.truncated, np.arange(1, 22)[:, None] % 7 == 0 * np.ones((1, 3)))
 
 
-def test_observations_differ_only_where_an_episode_ended():
+def test_advance_resets_only_where_episodes_ended():
     steps: Timestep = run(Spriteworld(max_steps=7), num=5, steps=40, goal=agent_left)
     ended = steps.terminated | steps.truncated
     assert ended.any()
@@ -36,7 +36,7 @@ def test_observations_differ_only_where_an_episode_ended():
     np.testing.assert_array_equal((steps.obs != steps.final_obs).any(axis=2), ended)
 
 
-def test_termination_is_success_and_never_a_time_out():
+def test_advance_terminates_at_success_alone():
     steps: Timestep = run(Spriteworld(max_steps=7), num=50, steps=40, goal=agent_left)
     assert not (steps.terminated & steps.truncated).any()
     reached = steps.final_obs[..., 0] < 1 / 3
@@ -44,7 +44,7 @@ def test_termination_is_success_and_never_a_time_out():
     assert (steps.final_obs[..., 0][steps.truncated] >= 1 / 3).all()
 
 
-def test_a_start_inside_the_goal_succeeds_on_the_first_step():
+def test_advance_terminates_starts_inside_the_goal():
     world = Spriteworld()
     episodes = begin(world, jax.random.key(3), 200)
     inside = np.asarray(jax.vmap(agent_left)(episodes.state))
