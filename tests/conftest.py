@@ -86,7 +86,6 @@ _TOGETHER = (
     "trust_runs runs",
     "sweep_ray",
     "sweep report",
-    "devices",
     "plan_episodes ways oracle",
     "host gymnasium own_worlds",
     "reproduce experiments",

@@ -9,13 +9,22 @@ import signal
 import subprocess
 import sys
 import time
+from typing import NamedTuple
+from unittest import mock
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jaxtyping import Array
 
 from cumulant.commands.cli import main
 from cumulant.commands.pretrain import Pretrain
+from cumulant.features.coordinates import true_features
 from cumulant.freeplay import runs as module
+from cumulant.freeplay.in_step import InStep
+from cumulant.freeplay.learning import start, train
 from cumulant.freeplay.runs import Diverged
 from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.storage import Unreadable
@@ -177,6 +186,39 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(commanded, tmp_path, capsy
     assert (tmp_path / "weights.safetensors").read_bytes() != before
     assert list((tmp_path / "tensorboard").glob("events*"))
     assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 16
+
+
+class Sum(NamedTuple):
+    total: Array
+    update: Array
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_runs_in_step_keep_what_is_their_own(backend, monkeypatch):
+    """Whether they go in turn, as on a CPU, or side by side, as on a GPU."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+
+    def adding(own, run, until):
+        total = run.total + own * (until - run.update)
+        return Sum(total, until), 2 * total
+
+    runs = InStep(adding, list(jnp.arange(1.0, 4)), [Sum(jnp.zeros(()), jnp.int32(0))] * 3)
+    runs.advance(3)
+    assert runs.advance(10).tolist() == [20, 40, 60]
+    assert runs.runs.total.tolist() == [float(runs.run(i).total) for i in range(3)] == [10, 20, 30]
+
+
+def test_runs_side_by_side_learn_what_they_learn_in_turn():
+    def learnt():
+        begun = [start(WORLD, TINY, true_features, jax.random.key(seed)) for seed in (0, 1)]
+        runs = InStep(lambda _, run, until: train(WORLD, TINY, true_features, run, until), [None] * 2, begun)
+        runs.advance(5)
+        return jax.tree.leaves(eqx.filter(runs.runs.network, eqx.is_array))
+
+    in_turn = learnt()
+    with mock.patch("jax.default_backend", return_value="gpu"):
+        for one, other in zip(in_turn, learnt(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_the_command_grows_the_preset_with_the_world_but_for_what_is_given():

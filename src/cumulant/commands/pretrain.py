@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes
 
-from cumulant.commands.hosts import meet
 from cumulant.commands.inputs import (
     OBJECTS,
     BadInput,
@@ -50,9 +49,6 @@ class Pretrain:
     resume: Flag = False  # Go on with the run in the folder.
     force: Flag = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
-    # That share the run, which may be resumed on any number. By default one, or all of the processes that `srun`,
-    # `mpirun` or JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID have meet; 1: this process by itself.
-    devices: int | None = None
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
     # Free play, by default as the preset has it. With more than six features there are more steps and a larger batch.
@@ -62,20 +58,15 @@ class Pretrain:
         """Train, unless the folder already holds a run."""
         with on_terminal("loading", self.json):
             from cumulant.commands.progress import Reporter
-            from cumulant.freeplay import processes
             from cumulant.freeplay.runs import Diverged
             from cumulant.storage import Unreadable, Unwritable
             from cumulant.transfer.library_folders import written_card
             from cumulant.transfer.pretraining import pretrain
 
-            if self.devices != 1:
-                meet()
-            with processes.together():
-                world, features, settings = self._checked()
+            world, features, settings = self._checked()
         stop, updates = _Interrupt(), settings.updates
         try:
-            writes_board = self.tensorboard and processes.is_first()
-            reporter = Reporter(updates, self.json, self.out / "tensorboard" if writes_board else None)
+            reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
             with reporter, stop:
                 library = pretrain(
                     world,
@@ -88,7 +79,6 @@ class Pretrain:
                     stop.requested,
                     self.checkpoint_seconds,
                     self.force,
-                    self.devices,
                 )
         except (Diverged, Unreadable, Unwritable, ValueError, ModuleNotFoundError) as error:
             raise BadInput(str(error)) from None
@@ -108,26 +98,22 @@ class Pretrain:
         print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
     def _checked(self) -> "tuple[World, Features, FreePlay]":
-        """What is to be run, once nothing stands in its way; only the first of several processes has a folder."""
+        """What is to be run, once nothing stands in its way."""
         from cumulant.freeplay.checkpoints import holds_a_run, was_begun
-        from cumulant.freeplay.devices import mesh_of
         from cumulant.freeplay.learning import check_size
-        from cumulant.freeplay.processes import is_first
 
         at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
         if self.resume and self.force:
             raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
-        if self.resume and is_first() and not was_begun(self.out):
+        if self.resume and not was_begun(self.out):
             raise BadInput(f"{self.out} holds no run: there is nothing to resume")
         world, features = self._world_and_features()
         key_of(self.seed)
-        if is_first() and holds_a_run(self.out) and not (self.resume or self.force):
+        if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
         settings = self._settings_for(world)
         check_size(world, settings, features)
-        mesh_of(self.devices, world, settings)
-        if is_first():
-            usable_folder(self.out)
+        usable_folder(self.out)
         return world, features, settings
 
     def _settings_for(self, world: "World") -> FreePlay:

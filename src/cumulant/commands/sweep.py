@@ -29,12 +29,12 @@ class Sweep:
     grid: tuple[str, ...] = ()  # In its place, key=v1,v2 ...; seed=0:8 is 0 to 7, budgets=500+2000 both.
     out: Path = Path("my-sweep")  # Folder for the trials' folders.
     world: str = ""  # Of trials that name none; the only way to a world of your own, package.module:World.
-    engine: Literal["local", "ray"] = "local"  # This process, over all its devices; or a Ray cluster (extra `ray`).
+    engine: Literal["local", "ray"] = "local"  # This process, on one device; or a Ray cluster (extra `ray`).
     address: str = "auto"  # Of the cluster's head, HOST:PORT; auto: the cluster that this machine is part of.
     cpus: float = 1.0  # Of each task on the cluster.
     gpus: float = 0.0  # Of each task on the cluster; with 0.25, four share a GPU and its memory.
     retries: int = 2  # Of a task whose worker died.
-    in_step: int | None = None  # Trials in one program at most; by default what suits the devices.
+    in_step: int | None = None  # Trials in one program at most; by default what suits the device.
     json: Flag = False  # JSON objects on stdout, one a line: an event each, and the summary at the end.
 
     def run(self) -> None:

@@ -60,7 +60,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Local:
-    """The process itself: one work after the other, each over all local devices.
+    """The process itself: one work after the other, on the first device.
 
     >>> Local(in_step=4).together()
     4
@@ -73,9 +73,8 @@ class Local:
         check_settings(self, in_step=IN_STEP)
 
     def together(self) -> int:
-        """One on each device of a CPU, which does them one after another anyway; several on each GPU."""
-        on_one = 1 if jax.default_backend() == "cpu" else ON_A_GPU
-        return self.in_step or on_one * jax.local_device_count()
+        """One on a CPU, which does them one after another anyway; several on a GPU."""
+        return self.in_step or (1 if jax.default_backend() == "cpu" else ON_A_GPU)
 
     def ready(self) -> AbstractContextManager[object]:
         """It is."""

@@ -112,11 +112,11 @@ class Record:
 UNKNOWN = Record()
 
 
-def hardware(devices: int = 1) -> str:
-    """What a run on so many devices computes on: "one NVIDIA H200", "8 x NVIDIA H200", "2 CPU cores"."""
+def hardware() -> str:
+    """Return what a run computes on: "one NVIDIA H200", "2 CPU cores"."""
     first = jax.devices()[0]
     if first.platform != "cpu":
-        return f"{'one' if devices == 1 else f'{devices} x'} {_plainly(first.device_kind)}"
+        return f"one {_plainly(first.device_kind)}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} CPU core{'s' * (cores != 1)}"
 
