@@ -38,7 +38,7 @@ from cumulant.worlds.spriteworld import Spriteworld
 settings.register_profile("cumulant", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=30)
 settings.load_profile("cumulant")
 
-# The library that came with version 0.1. It has three bins, and takes a third of the time of the one that ships now.
+# A library of three bins, that of version 0.1. It takes a third of the time of the one that ships now.
 THIRDS = Path(__file__).parent / "golden" / "thirds"
 
 # A few worlds rather than any: each is compiled once.

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors
-import safetensors.numpy
 
 from conftest import THIRDS, Sliders
 from cumulant.commands.cli import main
 from cumulant.features.coordinates import Inputs, entangled_features, true_features
+from cumulant.features.encoder import Encoder
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage, suite
@@ -90,12 +90,11 @@ def test_arrays_are_stored_by_their_names_in_the_tree(small):
         assert names <= set(stored.keys())
 
 
-def test_a_library_of_version_0_1_which_counted_its_arrays_loads(thirds):
-    assert json.loads((THIRDS / "config.json").read_text())["format"] == 1
-    stored = safetensors.numpy.load_file(THIRDS / "weights.safetensors")
-    assert set(stored) == {str(i) for i in range(len(stored))}
-    for i, leaf in enumerate(jax.tree.leaves(thirds.network)):
-        np.testing.assert_array_equal(stored[str(i)], leaf)
+@pytest.mark.parametrize("read", [Library.load, Encoder.load])
+def test_folders_of_version_0_1_are_refused_in_one_line(read, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"format": 1, "sha256": "0" * 64}))
+    with pytest.raises(Unreadable, match=r"of version 0\.1: it has no .*; make it anew, or read it with version 0\.2$"):
+        read(tmp_path)
 
 
 def test_a_folder_does_not_say_what_code_to_run(small, tmp_path, monkeypatch, capsys):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from dataclasses import dataclass
 
@@ -65,15 +66,17 @@ def test_a_run_vouches_for_every_file_and_for_what_it_says_of_itself(tmp_path):
         assert refused(one).startswith(f"{one / 'config.json'} is damaged")
     write_info(other, CONFIG | {"format": 3})
     assert refused(other) == f"{other} is not a run that this version reads"
+    (other / "config.json").write_text(json.dumps(CONFIG))
+    assert "of version 0.1: it has no checksum of its own; make it anew" in refused(other)
 
 
-def test_runs_of_version_0_1_are_refused_by_name_where_they_are_nonsense(tmp_path):
+def test_read_run_refuses_sealed_nonsense_by_name(tmp_path):
     def written(config, metrics="", measures=None):
-        files = {"config.json": json.dumps(config), "metrics.jsonl": metrics, "measures.json": measures}
-        for name, text in files.items():
-            (tmp_path / name).unlink(missing_ok=True)
-            if text is not None:
-                (tmp_path / name).write_text(text)
+        texts = {"metrics.jsonl": metrics} | ({} if measures is None else {"measures.json": measures})
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        checksums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+        write_info(tmp_path, config | {"format": 2, "files": checksums})
         return tmp_path
 
     assert read_run(written(CONFIG)).rows == []

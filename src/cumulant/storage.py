@@ -169,19 +169,20 @@ def write_sealed(path: Path, info: dict[str, Any]) -> None:
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
-    return read_sealed(folder / "config.json", unsealed_format=1)
+    """Return what config.json says, once its checksum has been verified."""
+    return read_sealed(folder / "config.json")
 
 
-def read_sealed(path: Path, unsealed_format: int | None = None) -> dict[str, Any]:
-    """A JSON object that is what was written: it must be sealed, unless it is of a format that knew no seal."""
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read a JSON object and verify its checksum."""
     info = parsed(read_plain(path.parent, path.name, _CONFIG_BYTES), path)
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
     seal = info.pop(_SEAL, None)
-    if seal is None and (unsealed_format is None or info.get("format", unsealed_format) != unsealed_format):
-        raise Unreadable(f"{path} is damaged: it has no checksum of its own")
-    if seal is not None and seal != seal_of(info):
+    if seal is None:
+        why = "it has no checksum of its own; make it anew, or read it with version 0.2"
+        raise Unreadable(f"{path} is damaged, or of version 0.1: {why}")
+    if seal != seal_of(info):
         raise Unreadable(f"{path} is damaged: its checksum is not its own")
     return info
 
@@ -212,8 +213,7 @@ def read(folder: Path, like: Tree) -> Tree:
             stored = safetensors.numpy.load(file.read())
         except Exception as error:  # of several kinds, as a type that NumPy does not know
             raise Unreadable(f"{path} cannot be read: {error}") from None
-    by_place = all(name.isdecimal() for name in stored)  # as version 0.1 wrote: an array's place among the leaves
-    names = [str(i) for i in range(len(leaves))] if by_place else _names(like)
+    names = _names(like)
     wanted = {name: shape for name, shape in zip(names, shapes, strict=True) if shape is not None}
     if {name: (a.shape, a.dtype) for name, a in stored.items()} != {n: (s.shape, s.dtype) for n, s in wanted.items()}:
         raise Unreadable(f"{path} holds other arrays than its config.json describes")

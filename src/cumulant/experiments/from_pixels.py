@@ -60,8 +60,6 @@ class FromPixels(Part):
     pipeline: Pipeline
     search: bool = False  # for a learner's settings: a seed that no figure has
 
-    measures_features = True
-
     def settings(self) -> Pipeline:
         """The pipeline's; whether they are searched for shows in the scale."""
         return self.pipeline

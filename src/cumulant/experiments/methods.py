@@ -67,8 +67,6 @@ class PlayThenGpi(Part):
     best: bool = False  # committed GPI and our few-shot; otherwise the paper's plain GPI and regression
     aligned: bool = False  # evaluate on regions that follow the bins, too
 
-    measures_features = True
-
     def settings(self) -> "PlayThenGpi":
         """All of them."""
         return self

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -114,8 +114,6 @@ class Clock:
 
 class Part(ABC):
     """What a figure is made of: a method and its settings. A kind of part is a frozen dataclass that extends this."""
-
-    measures_features: ClassVar[bool] = False  # whether a run says how disentangled its features are
 
     @property
     def world(self) -> Spriteworld:

@@ -1,8 +1,8 @@
 """Run folders: the only place that writes and reads them.
 
 A run folder has metrics.jsonl, a line for every measured success; measures.json, where features were measured; and
-config.json, written last, so that a folder that has one is finished. It vouches for the others and itself by checksums,
-which version 0.1 did not know. Figures are drawn from these folders alone.
+config.json, written last, so that a folder that has one is finished. It vouches for the others and itself by checksums.
+Figures are drawn from these folders alone.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, NotRequired, TypedDict, get_args, get_origin
 from cumulant.storage import Unreadable, parsed, read_info, read_plain, write_info, write_whole
 
 FORMAT = 2
-_READ = (1, 2)  # formats; the first is of version 0.1, which did not say so
 _METRICS, _MEASURES = "metrics.jsonl", "measures.json"
 _FILE_BYTES = 2**23  # of each of them, at most: fifty times what has been recorded
 
@@ -67,7 +66,7 @@ class _Config(TypedDict):
     settings: dict[str, Any]
     seconds: dict[str, float]
     device: str
-    files: NotRequired[dict[str, str]]  # their checksums; version 0.1 kept none
+    files: dict[str, str]  # their checksums
 
 
 def write_run(
@@ -88,16 +87,15 @@ def write_run(
 def read_run(folder: Path) -> Run:
     """A finished run. Unreadable, if it is not just what was written."""
     config = read_info(folder)
-    known = config.get("format", 1)
-    if known not in _READ or ("files" in config) != (known != 1):
+    if config.get("format") != FORMAT:
         raise Unreadable(f"{folder} is not a run that this version reads")
     _check(config, _Config, folder / "config.json")
-    checksums = config.get("files")
+    checksums = config["files"]
     rows, measures = _read_rows(folder, checksums), _read_measures(folder, checksums)
     return Run(folder.name, config["settings"], config["seconds"], config["device"], rows, measures)
 
 
-def _read_rows(folder: Path, checksums: Mapping[str, str] | None) -> list[Row]:
+def _read_rows(folder: Path, checksums: Mapping[str, str]) -> list[Row]:
     path = folder / _METRICS
     lines = [parsed(line, path) for line in _read_file(folder, _METRICS, checksums).splitlines()]
     for line in lines:
@@ -105,9 +103,9 @@ def _read_rows(folder: Path, checksums: Mapping[str, str] | None) -> list[Row]:
     return [Row(*(line[name] for name in Row._fields)) for line in lines]
 
 
-def _read_measures(folder: Path, checksums: Mapping[str, str] | None) -> list[Measured] | None:
+def _read_measures(folder: Path, checksums: Mapping[str, str]) -> list[Measured] | None:
     path = folder / _MEASURES
-    if not (path.exists() if checksums is None else _MEASURES in checksums):
+    if _MEASURES not in checksums:
         return None
     measures = parsed(_read_file(folder, _MEASURES, checksums), path)
     if not isinstance(measures, list):
@@ -117,10 +115,10 @@ def _read_measures(folder: Path, checksums: Mapping[str, str] | None) -> list[Me
     return measures
 
 
-def _read_file(folder: Path, name: str, checksums: Mapping[str, str] | None) -> bytes:
+def _read_file(folder: Path, name: str, checksums: Mapping[str, str]) -> bytes:
     """What a file holds, if it is what config.json vouches for."""
     data = read_plain(folder, name, _FILE_BYTES)
-    if checksums is not None and checksums.get(name) != hashlib.sha256(data).hexdigest():
+    if checksums.get(name) != hashlib.sha256(data).hexdigest():
         raise Unreadable(f"{folder / name} is damaged: its checksum is not the one in config.json")
     return data
 
@@ -160,8 +158,8 @@ def is_finished(folder: Path, settings: Mapping[str, object]) -> bool:
 def agrees(recorded: object, settings: object) -> bool:
     """Whether a recording's JSON describes these settings: plain values, or dictionaries and dataclasses of them.
 
-    A dataclass may have grown since the recording. What it did not know then was not yet a choice, and counts as what
-    was done `before`, or the default: so old runs stay good.
+    A dataclass may have grown since the recording. What it did not know then counts as the default: so old runs stay
+    good.
     """
     if isinstance(settings, Mapping):
         if not isinstance(recorded, Mapping) or recorded.keys() != settings.keys():
@@ -173,6 +171,6 @@ def agrees(recorded: object, settings: object) -> bool:
     if not isinstance(recorded, Mapping) or not recorded.keys() <= now.keys():
         return False
     newer = [field for field in fields(settings) if field.name not in recorded]
-    return all(now[field.name] == field.metadata.get("before", field.default) for field in newer) and all(
+    return all(now[field.name] == field.default for field in newer) and all(
         agrees(value, now[name]) for name, value in recorded.items()
     )

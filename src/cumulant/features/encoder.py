@@ -22,8 +22,6 @@ from cumulant.worlds.protocol import World
 from cumulant.worlds.shipped import describe, restore
 
 FORMAT = 2
-_READ = (1, 2)  # formats; the first is of version 0.1
-_FIRST_KIND = "PixelSpriteworld"  # of world, where a folder does not say: version 0.1 knew no other that shows frames
 _HALF_PRECISION = ("gpu",)  # backends whose matrix units are made for it; a point moves by less than a tenth of a pixel
 
 Rows = TypeVar("Rows", jax.Array, np.ndarray)
@@ -90,10 +88,10 @@ class Encoder(eqx.Module):
         folder = Path(folder)
         info = storage.read_info(folder)
         kinds = {"world": dict, "represent": dict, "kept": int, "grounded": bool}
-        if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
+        if info.get("format") != FORMAT or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
-            world = restore({"kind": _FIRST_KIND} | info["world"])
+            world = restore(info["world"])
             if world is None:
                 raise ValueError(f"there is no world of kind {info['world'].get('kind')!r}")
             settings = Represent(**info["represent"])

@@ -1,6 +1,6 @@
 """Stage 2's settings, typed once: the command line and Python read them from here. Nothing heavy is imported."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cumulant.bounds import OutOfBounds, check_settings
@@ -18,7 +18,7 @@ class FreePlay:
 
     bins: int = 3  # m, the bins of each feature.
     gamma: float = 0.95  # Discount.
-    # A trunk for each feature; one for all of them, as in version 0.1; or the paper's.
+    # A trunk for each feature; one for all of them; or the paper's.
     network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"
     width: int = 256  # Units of a layer.
     depth: int = 2  # Layers of a trunk; the paper's network has its own.
@@ -35,8 +35,7 @@ class FreePlay:
     epsilon_low: float = 0.05  # Random actions of the most determined copy of the world.
     epsilon_high: float = 1.0  # Random actions of the least determined; in between, geometrically.
     switch_every: int = 10  # Mean steps until a copy takes up another policy; 0: at each episode's start.
-    # Targets are kept within [0, 1], where all of Ψ, scaled by 1 - γ, must lie; version 0.1 let them stray.
-    clipped: bool = field(default=True, metadata={"before": False})
+    clipped: bool = True  # Keep targets within [0, 1], where all of Ψ, scaled by 1 - γ, must lie.
     half_precision: bool = False  # Matrix products in bfloat16.
 
     def __post_init__(self) -> None:

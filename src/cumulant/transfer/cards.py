@@ -84,7 +84,7 @@ def complete(folder: Path, found: Evaluation | Audited, library: Library) -> Lib
     with locked(folder):
         info = storage.read_info(folder)
         weights = info.get("sha256")
-        if info.get("format", 1) > 1 and weights != storage.checksum(library.network):  # version 0.1 kept another
+        if weights != storage.checksum(library.network):
             raise Unwritable(f"cannot write on the card of {folder}: it was trained anew while it was measured")
         known = records.read(folder, str(weights), len(library.feature_names))
         complete = replace(library, record=known + found)

@@ -67,7 +67,7 @@ class Library:
     config: FreePlay
     network: Network
     features: Features = true_features  # f: observation → [0, 1]^d
-    moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other; 0.1 did not measure it
+    moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other, if measured
     tremble: tuple[float, ...] = ()  # of the world's own features, as shares of their ranges, where they do
     record: Record = records.UNKNOWN  # how it was made, and what was measured of it
 
@@ -315,9 +315,9 @@ class Library:
         )
         moved = library_folders.stored_moved(path, stored.moved, inputs.features)
         record = records.read(path, stored.weights, inputs.features)
-        network = storage.read(path, blank)
-        record = replace(record, weights=storage.checksum(network))  # 0.1 wrote the same arrays in another way
-        return cls(stored.world, stored.config, network, stored.features, moved, stored.tremble, record)
+        return cls(
+            stored.world, stored.config, storage.read(path, blank), stored.features, moved, stored.tremble, record
+        )
 
 
 def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:

@@ -37,7 +37,6 @@ FORMAT = 2
 CARD = "README.md"
 _MARK = "<!-- The card of a library of Cumulant, written from its other files: what is changed here is lost. -->"
 _CARD_BYTES = 2**20  # at most
-_READ = (1, 2)  # formats; the first is of version 0.1
 DIGITS = 4  # of how far skills move features, as config.json keeps it
 _MOVED, _TREMBLE = "moved", "tremble"
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
@@ -116,7 +115,7 @@ def read(path: Path, world: World | None, features: Features | None) -> Stored:
     """What a folder says. A world or features that it cannot bring must be given. Unreadable if anything is wrong."""
     info = storage.read_info(path)
     kinds = {"world": dict, "free_play": dict, "features": str}
-    if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
+    if info.get("format") != FORMAT or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
         raise Unreadable(f"{path} is not a skill library that this version reads")
     try:
         config = FreePlay(**info["free_play"])
