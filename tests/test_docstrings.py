@@ -3,7 +3,7 @@
 import ast
 import doctest
 import sys
-import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -28,8 +28,7 @@ def test_the_example_of_a_public_name_runs(name, tmp_path, monkeypatch):
 
 def test_what_is_public_can_be_listed_and_nothing_else_imported():
     assert set(cumulant.__all__) <= set(dir(cumulant))
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-    assert cumulant.__version__ == project["version"]
+    assert cumulant.__version__ == metadata.version("cumulant")
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = cumulant.nonsense
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from typing import NamedTuple
 from unittest import mock
 
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+import cumulant
 from cumulant.commands.cli import main
 from cumulant.commands.pretrain import Pretrain
 from cumulant.features.coordinates import true_features
@@ -186,6 +188,20 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(commanded, tmp_path, capsy
     assert (tmp_path / "weights.safetensors").read_bytes() != before
     assert list((tmp_path / "tensorboard").glob("events*"))
     assert dataclasses.asdict(Library.load(tmp_path).config)["width"] == 16
+
+
+def test_pretrain_works_from_a_source_folder(tmp_path, monkeypatch):
+    """Where nothing is installed of it, and so no metadata tells its version."""
+    found = metadata.Distribution.from_name
+
+    def others(name):
+        if name == "cumulant":
+            raise metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(metadata.Distribution, "from_name", others)
+    pretrain(WORLD, TINY, 5, tmp_path)
+    assert Library.load(tmp_path).record.training.version == cumulant.__version__
 
 
 class Sum(NamedTuple):

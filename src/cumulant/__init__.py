@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+__version__ = "0.2.0"  # pyproject.toml reads it here, so that a source folder knows it without being installed
+
 if TYPE_CHECKING:
     from cumulant.experiments.on_ray import Ray as Ray
     from cumulant.experiments.sweeps import Evaluation as Evaluation
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
     from cumulant.worlds.room import Room as Room
     from cumulant.worlds.spriteworld import Spriteworld as Spriteworld
 
-    __version__: str
-
 _MODULES = {
     "experiments.on_ray": ("Ray",),
     "experiments.sweeps": ("Evaluation", "Trial", "sweep"),
@@ -84,10 +84,6 @@ if not TYPE_CHECKING:  # so that a type checker sees the names above, and a miss
 
     def __getattr__(name: str) -> object:
         """Import a public name when it is first used: JAX takes seconds, and `cumulant --help` should not."""
-        if name == "__version__":
-            from importlib import metadata  # which takes longer than all else here
-
-            return metadata.version("cumulant")
         if name not in _HOME:
             raise AttributeError(f"module 'cumulant' has no attribute {name!r}")
         return getattr(import_module(f"cumulant.{_HOME[name]}"), name)

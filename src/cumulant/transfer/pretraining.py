@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+import cumulant
 from cumulant.bounds import check_seed
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
@@ -185,8 +185,7 @@ def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]]) -> 
         episodes = _HELD_OUT * _held_out_episodes(library.world)
         held_out = Success(rate, interval(round(rate * episodes), episodes), None, _HELD_OUT, episodes)
     seconds, since = finished.get("seconds"), compiled.get("update", 0)
-    version = metadata.version("cumulant")
-    made = Made(seed, hardware(), compiled.get("seconds"), seconds, since, version, held_out)
+    made = Made(seed, hardware(), compiled.get("seconds"), seconds, since, cumulant.__version__, held_out)
     return replace(library, record=Record(checksum(library.network), made))
 
 
