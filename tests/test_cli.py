@@ -116,7 +116,7 @@ def test_explain_in_a_process_of_its_own():
         (["evaluate", "--library", "/nowhere"], "there is no folder /nowhere"),
         (["evaluate", "--library", "/nowhere", "--objects", "square"], "not both"),
         (["evaluate", "--few-shot", "-5"], "--few-shot must be at least 0"),
-        (["pretrain", "--out", "/dev/null/x", "--bins", "0"], "bins must be at least 1"),
+        (["pretrain", "--out", "/dev/null/x", "--bins", "0"], "bins: 0 does not fit; give a whole number from 1 to 99"),
         (["pretrain", "--out", "/dev/null/x", "--gamma", "1"], "gamma must lie in [0, 1)"),
         (["pretrain", "--out", "/dev/null/x", "--features", "nowhere:f"], "no module 'nowhere'"),
         (["pretrain", "--out", "/dev/null/x"], "cannot write to /dev/null/x"),

@@ -16,6 +16,7 @@ import pytest
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from conftest import THIRDS
 from cumulant.commands.reproduce import Reproduce
+from cumulant.config import FreePlay, Represent
 from cumulant.experiments import from_pixels, methods
 from cumulant.experiments.baselines.playing import Play
 from cumulant.experiments.bench import update_flops
@@ -40,10 +41,8 @@ from cumulant.experiments.run_folders import Row, Run, read_run
 from cumulant.experiments.statistics import standings
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
-from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import CLASSES
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import Policy

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from conftest import Sliders
+from cumulant.config import PRESETS, FreePlay
 from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.learning import loss, make_network, start, train
 from cumulant.freeplay.networks import merged, own_value, own_values, relations
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import play_from
 from cumulant.worlds.spriteworld import Spriteworld

@@ -11,10 +11,10 @@ import safetensors
 
 from conftest import THIRDS, Sliders
 from cumulant.commands.cli import main
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Inputs, entangled_features, true_features
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage, suite
 from cumulant.storage import Unreadable, seal_of
 from cumulant.transfer.audit import audit
@@ -142,10 +142,11 @@ def test_a_config_that_is_not_one_is_refused(small):
     free_play = json.loads(good)["free_play"]
     for change, message in [
         ({"format": 99}, "not a skill library"),
-        ({"world": 5}, "not a skill library"),
-        ({"free_play": free_play | {"bins": 0}}, "bins must be at least 1"),
+        ({"world": 5}, r"expected `object`, got `int` - at `\$.world`"),
+        ({"\x1b[2J": 5}, "unknown field"),
+        ({"free_play": free_play | {"bins": 0}}, "bins: 0 does not fit"),
         ({"free_play": free_play | {"width": 2.5}}, "width"),  # of a wrong type, as type checkers say it too
-        ({"free_play": free_play | {"depth": 100_000}}, "depth must be at most 64"),
+        ({"free_play": free_play | {"depth": 100_000}}, "depth: 100000 does not fit; give a whole number from 1 to 64"),
         ({"free_play": free_play | {"\x1b[2J": 1}}, "unexpected keyword argument"),
         ({"free_play": free_play | {"width": 16}}, "other arrays"),
     ]:

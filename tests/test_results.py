@@ -80,8 +80,12 @@ def test_read_run_refuses_sealed_nonsense_by_name(tmp_path):
         return tmp_path
 
     assert read_run(written(CONFIG)).rows == []
-    assert refused(written({"settings": {}})).endswith("config.json is no run's: it lacks device, seconds")
-    assert refused(written(CONFIG | {"seconds": {"total_s": "2"}})).endswith("is no run's: seconds is {'total_s': '2'}")
+    assert refused(written({"settings": {}})).endswith(
+        "config.json is no run's: object missing required field `seconds`"
+    )
+    assert refused(written(CONFIG | {"seconds": {"total_s": "2"}})).endswith(
+        "is no run's: expected `float`, got `str` - at `$.seconds[...]`"
+    )
     good = json.dumps(rows_of("dqn", [(0, 0.5)])[0]._asdict())
     assert len(read_run(written(CONFIG, f"{good}\n{good}")).rows) == 2
     truth, infinite = good.replace("0.5", "true"), good.replace("0.5", "Infinity")

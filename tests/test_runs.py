@@ -23,12 +23,12 @@ from jaxtyping import Array
 import cumulant
 from cumulant.commands.cli import main
 from cumulant.commands.pretrain import Pretrain
+from cumulant.config import PRESETS, FreePlay, for_features
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay import runs as module
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import start, train
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.storage import Unreadable
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain

@@ -10,11 +10,11 @@ import pytest
 
 import cumulant
 from cumulant.commands.cli import main
+from cumulant.config import FreePlay
 from cumulant.experiments.engines import FAILURE
 from cumulant.experiments.on_ray import NoCluster, Ray
 from cumulant.experiments.run_folders import read_run
 from cumulant.experiments.sweeps import Evaluation, Trial, sweep
-from cumulant.freeplay.settings import FreePlay
 from cumulant.transfer.library import Library
 from cumulant.worlds.room import Room
 from touchy_world import Touchy

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 import attack_commands as attack
-from cumulant.bounds import OutOfBounds, check_memory
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
+from cumulant.config import OutOfBounds, check_memory
 
 
 @pytest.fixture(scope="module")

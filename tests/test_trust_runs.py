@@ -16,9 +16,9 @@ from conftest import Sliders
 from cumulant import storage
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
+from cumulant.config import FreePlay
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.checkpoints import finished
-from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import Locked, locked
 from cumulant.storage import Unreadable, Unwritable
 from cumulant.transfer.pretraining import pretrain

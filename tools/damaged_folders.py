@@ -18,12 +18,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from cumulant.config import FreePlay
 from cumulant.experiments.run_folders import Row, read_run, write_run
 from cumulant.features.coordinates import true_features
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.learning import start
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import describe

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import safetensors.numpy
+from msgspec.structs import replace
 
+from cumulant.config import FreePlay, Represent
 from cumulant.features.coordinates import Inputs
 from cumulant.features.encoder import Encoder, make_autoencoder
-from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import checksum, seal_of
 from cumulant.transfer.evaluation import Success
 from cumulant.transfer.library import Library
@@ -62,7 +62,7 @@ def good_record(weights: str, features: int) -> Record:
     made = Made(0, "2 CPU cores", 10.5, 60.25, 0, "0.2.0", success)
     results = {
         "zero_shot": {"agent_easy": success},
-        "random": {"agent_easy": success._replace(mean_steps=None, steps_or_limit=None)},
+        "random": {"agent_easy": replace(success, mean_steps=None, steps_or_limit=None)},
     }
     evaluation = Evaluation("paper", 3, "committed", 0, 1, 20, 0, results)
     moved = tuple(tuple(0.5 if i == j else 0.125 for j in range(features)) for i in range(features))

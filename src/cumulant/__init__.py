@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 __version__ = "0.2.0"  # pyproject.toml reads it here, so that a source folder knows it without being installed
 
 if TYPE_CHECKING:
+    from cumulant.config import PRESETS as PRESETS
+    from cumulant.config import FreePlay as FreePlay
+    from cumulant.config import Represent as Represent
     from cumulant.experiments.on_ray import Ray as Ray
     from cumulant.experiments.sweeps import Evaluation as Evaluation
     from cumulant.experiments.sweeps import Trial as Trial
     from cumulant.experiments.sweeps import sweep as sweep
     from cumulant.features.encoder import Encoder as Encoder
     from cumulant.features.representation import represent as represent
-    from cumulant.features.settings import Represent as Represent
     from cumulant.freeplay.runs import Diverged as Diverged
-    from cumulant.freeplay.settings import PRESETS as PRESETS
-    from cumulant.freeplay.settings import FreePlay as FreePlay
     from cumulant.goals.errors import LanguageError as LanguageError
     from cumulant.goals.feature import Feature as Feature
     from cumulant.goals.language import parse as parse
@@ -51,7 +51,7 @@ _MODULES = {
     "experiments.sweeps": ("Evaluation", "Trial", "sweep"),
     "features.encoder": ("Encoder",),
     "features.representation": ("represent",),
-    "features.settings": ("Represent",),
+    "config": ("PRESETS", "FreePlay", "Represent"),
     "goals.feature": ("Feature",),
     "goals.language": ("parse", "parse_plan"),
     "goals.plans": ("Plan", "Stage"),
@@ -59,7 +59,6 @@ _MODULES = {
     "goals.tasks": ("Task", "reached"),
     "goals.errors": ("LanguageError",),
     "freeplay.runs": ("Diverged",),
-    "freeplay.settings": ("PRESETS", "FreePlay"),
     "storage": ("Unreadable",),
     "transfer.audit": ("audit",),
     "transfer.evaluation": ("Success", "evaluate"),

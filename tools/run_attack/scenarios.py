@@ -67,9 +67,9 @@ def seeing(forced: bool) -> Scenario:
     import jax
 
     from cumulant.commands import represent as command
+    from cumulant.config import Represent
     from cumulant.features import encoder as encoders
     from cumulant.features import representation
-    from cumulant.features.settings import Represent
     from cumulant.storage import write_whole
 
     settings = Represent(latents=8, width=4, pairs=64, updates=4, batch=4, restarts=1)
@@ -201,7 +201,7 @@ def quickly() -> Iterator[None]:
 
 def scenarios(updates: int) -> Iterator[tuple[str, Callable[[], Scenario]]]:
     """All of them, by name, each made when it is wanted."""
-    from cumulant.freeplay.settings import FreePlay
+    from cumulant.config import FreePlay
     from cumulant.worlds.spriteworld import Spriteworld
 
     world = Spriteworld(SPRITES, max_steps=10)

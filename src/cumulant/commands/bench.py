@@ -38,10 +38,9 @@ class Bench:
         with on_terminal("loading", self.json):
             import jax
 
-            from cumulant.bounds import check_memory
+            from cumulant.config import PRESETS, check_memory
             from cumulant.experiments import bench, peers
             from cumulant.experiments.starts import bench_start
-            from cumulant.freeplay.settings import PRESETS
 
         at_least("batch", 1 if self.batch is None else self.batch, 1)
         at_least("size", self.size, 1)

@@ -14,7 +14,6 @@ import tyro
 from tyro.conf import subcommand
 
 import cumulant
-from cumulant.bounds import OutOfBounds
 from cumulant.commands.bench import Bench
 from cumulant.commands.demo import Demo
 from cumulant.commands.evaluate import Evaluate
@@ -30,7 +29,7 @@ from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
 from cumulant.commands.sweep import Sweep
 from cumulant.commands.worlds import Check, Worlds, fold_world
-from cumulant.freeplay.settings import PRESETS
+from cumulant.config import PRESETS, OutOfBounds
 
 _DESCRIPTION = """Play freely once, with no reward; then act on any goal at once, in words or as a reward.
 

@@ -108,8 +108,8 @@ def _flat(table: dict[str, Any]) -> Choice:
 
 
 def _trial(given: Choice, own: str, worlds: "dict[str, World]") -> "Trial":
-    from cumulant.bounds import OutOfBounds
     from cumulant.commands.pretrain import suited
+    from cumulant.config import OutOfBounds
     from cumulant.experiments.sweeps import Evaluation, Trial
     from cumulant.experiments.swept import METHODS
 

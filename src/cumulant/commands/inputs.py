@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import FlagCreatePairsOff
 
-from cumulant.bounds import check_seed
+from cumulant.config import check_seed
 
 if TYPE_CHECKING:
     import numpy as np

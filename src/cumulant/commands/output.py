@@ -100,7 +100,9 @@ def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
 
 
 def _shown(success: "Success") -> dict[str, Any]:
-    return {name: value for name, value in success._asdict().items() if name != "violated" or value is not None}
+    from msgspec.structs import asdict
+
+    return {name: value for name, value in asdict(success).items() if name != "violated" or value is not None}
 
 
 def rate_and_steps(success: "Success") -> tuple[str, str]:

@@ -22,7 +22,7 @@ from cumulant.commands.inputs import (
 )
 from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.worlds import GYMNASIUM, typed, world_named
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
+from cumulant.config import PRESETS, FreePlay, for_features
 
 if TYPE_CHECKING:
     from cumulant.features.coordinates import Features

@@ -12,7 +12,7 @@ from tyro.conf import OmitArgPrefixes
 
 from cumulant.commands.inputs import OBJECTS, BadInput, Flag, at_least, key_of, usable_folder
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
-from cumulant.features.settings import Represent
+from cumulant.config import Represent
 
 if TYPE_CHECKING:
     from cumulant.features.encoder import Encoder, Measures

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+from msgspec import Meta
 
-from cumulant.bounds import check_settings
+from cumulant.config import check_settings
 from cumulant.storage import discard, in_one_line, parsed, read_plain, sync_folder, write_json
 
 Report = Callable[[dict[str, Any]], None]  # hears {"event": ..., "trial": a folder's name, ...}
 FAILURE = "failure.json"  # in the folder of what failed: the reason
 _MAKING = ".making.tmp"  # where folders are until they are whole
 _FAILURE_BYTES = 2**16
-IN_STEP = (1, 10_000)  # bounds of the runs in one program: a sweep has no more
+InOneProgram = Annotated[int, Meta(ge=1, le=10_000)]  # runs: a sweep has no more
 ON_A_GPU = 16  # runs in one program: small networks leave most of it idle
 _LONGEST = 500  # characters of a reason
 
@@ -66,11 +67,11 @@ class Local:
     4
     """
 
-    in_step: int | None = None  # Runs in one program, at most; by default what suits this machine.
+    in_step: InOneProgram | None = None  # Runs in one program, at most; by default what suits this machine.
 
     def __post_init__(self) -> None:
         """Refuse what is no number of runs."""
-        check_settings(self, in_step=IN_STEP)
+        check_settings(self)
 
     def together(self) -> int:
         """One on a CPU, which does them one after another anyway; several on a GPU."""

@@ -7,6 +7,7 @@ from typing import cast
 
 import jax
 
+from cumulant.config import FreePlay, Represent
 from cumulant.experiments.measures import JUDGE_SEED
 from cumulant.experiments.parts import RECORDED_PLAY, TUNING_SEED, Clock, Part, Ran, Scale, in_miniature
 from cumulant.experiments.run_folders import Measured, Row
@@ -14,8 +15,6 @@ from cumulant.experiments.trials import few_shot, zero_shot
 from cumulant.features.disentanglement import independence
 from cumulant.features.encoder import measure
 from cumulant.features.representation import represent
-from cumulant.features.settings import Represent
-from cumulant.freeplay.settings import FreePlay
 from cumulant.transfer.audit import audit
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain

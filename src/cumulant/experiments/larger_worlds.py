@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cumulant.config import PRESETS, FreePlay, for_features
 from cumulant.experiments.parts import Clock, Part, Ran, Scale, in_miniature, world_of
 from cumulant.experiments.run_folders import Row
 from cumulant.experiments.trials import zero_shot
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.transfer.pretraining import pretrain
 from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from cumulant.config import PRESETS, FreePlay
 from cumulant.experiments.baselines import diayn
 from cumulant.experiments.measures import disentanglement_of
 from cumulant.experiments.parts import (
@@ -26,7 +27,6 @@ from cumulant.experiments.run_folders import Measured, Row
 from cumulant.experiments.trials import few_shot, rows_of, zero_shot
 from cumulant.features.coordinates import Features, entangled_features, true_features
 from cumulant.freeplay.in_step import InStep
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.tasks import tables_of
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.library import Library

@@ -8,11 +8,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cumulant.bounds import OutOfBounds, check_settings
+from msgspec import Meta
+
+from cumulant.config import OutOfBounds, check_settings
 from cumulant.experiments.archives import Archive, pack, unpack
-from cumulant.experiments.engines import IN_STEP, ON_A_GPU, Filled, Report, Work, deliver, failed, in_words, making
+from cumulant.experiments.engines import ON_A_GPU, Filled, InOneProgram, Report, Work, deliver, failed, in_words, making
 from cumulant.storage import Unreadable
 
 if TYPE_CHECKING:
@@ -44,15 +46,15 @@ class Ray:
     """
 
     address: str = "auto"  # Of the cluster's head, HOST:PORT; "auto" finds the one that this machine is part of.
-    cpus: float = 1.0  # Of a task.
-    gpus: float = 0.0  # Of a task.
-    retries: int = 2
-    in_step: int | None = None  # Trials in one task, at most; by default one on CPUs, and several on a GPU.
+    cpus: Annotated[float, Meta(ge=0, le=1_024)] = 1.0  # Of a task.
+    gpus: Annotated[float, Meta(ge=0, le=64)] = 0.0  # Of a task.
+    retries: Annotated[int, Meta(ge=0, le=100)] = 2
+    in_step: InOneProgram | None = None  # Trials in one task, at most; by default one on CPUs, and several on a GPU.
     prepare: Callable[[], None] = _nothing
 
     def __post_init__(self) -> None:
         """Refuse what no cluster could give."""
-        check_settings(self, cpus=(0, 1_024), gpus=(0, 64), retries=(0, 100), in_step=IN_STEP)
+        check_settings(self)
         if self.gpus > 1 and self.gpus % 1:
             raise OutOfBounds(f"gpus must be a part of one or a whole number, but is {self.gpus}")
 

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 import cumulant
+from cumulant.config import FreePlay
 from cumulant.experiments.engines import FAILURE, Engine, Filled, failed
 from cumulant.experiments.run_folders import Measured, Row, is_finished, write_run
 from cumulant.experiments.trials import Trials
 from cumulant.features.coordinates import inputs_of, true_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import FreePlay
 from cumulant.locks import locked
 from cumulant.worlds.protocol import World
 from cumulant.worlds.shapes import SHAPES

@@ -4,10 +4,11 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from cumulant.config import OutOfBounds, restored
 from cumulant.experiments.engines import failure_of, printable
 from cumulant.experiments.parts import TUNING_SEED
 from cumulant.experiments.run_folders import Row, Run, read_run
@@ -78,13 +79,23 @@ def summarise_sweep(folder: Path) -> SweepReport:
     return SweepReport(str(folder), settings, common, list(_best(settings)), failed)
 
 
+class _Settings(TypedDict):
+    """What a trial's settings hold."""
+
+    method: str
+    world: dict[str, Any]
+    what: dict[str, Any]
+    seed: int
+    evaluation: dict[str, Any]
+
+
 def _is_trial(run: Run) -> bool:
-    """Whether it is all there, and its numbers are some."""
-    kinds = {"method": str, "world": dict, "what": dict, "seed": int, "evaluation": dict}
-    own = all(row.seed == run.settings.get("seed") for row in run.rows)
-    rates = all(0 <= row.success <= 1 and 0 < row.episodes < _MOST for row in run.rows)
-    seconds = all(math.isfinite(each) for each in run.seconds.values())
-    return own and rates and seconds and all(isinstance(run.settings.get(name), kind) for name, kind in kinds.items())
+    """Whether it is all there, and its rows are its own."""
+    try:
+        seed = restored(_Settings, run.settings)["seed"]
+    except OutOfBounds:
+        return False
+    return all(row.seed == seed for row in run.rows)
 
 
 def _folders(folder: Path) -> list[Path]:

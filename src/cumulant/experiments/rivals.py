@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
+from cumulant.config import PRESETS, FreePlay, for_features
 from cumulant.experiments.baselines import dusdi, fb, her, metra, usfa, visr
 from cumulant.experiments.baselines.playing import Play
 from cumulant.experiments.parts import (
@@ -41,7 +42,6 @@ from cumulant.experiments.trials import (
 )
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.in_step import InStep
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.goals.tasks import tables_of
 from cumulant.transfer.pretraining import pretrain_in_step
 from cumulant.worlds.episodes import PolicyMaker, endings, random_policy

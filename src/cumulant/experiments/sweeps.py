@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from cumulant.bounds import OutOfBounds, check_settings
+from msgspec import Meta
+
+from cumulant.config import PRESETS, OutOfBounds, check_settings
 from cumulant.experiments.engines import Engine, Filled, Local, Report, failed
 from cumulant.experiments.parts import TUNING_SEED, Ran, described
 from cumulant.experiments.run_folders import is_finished, write_run
 from cumulant.experiments.statistics import by_class
 from cumulant.experiments.swept import METHODS
 from cumulant.experiments.trials import Trials
-from cumulant.freeplay.settings import PRESETS
 from cumulant.goals.suites import MAX_TASKS
 from cumulant.locks import locked
 from cumulant.storage import Unwritable
@@ -47,15 +48,14 @@ class Evaluation(Trials):
     1000
     """
 
-    task_seed: int = TUNING_SEED  # of the tasks, and of the starts they are evaluated from
+    tasks_per_class: Annotated[int, Meta(ge=1, le=MAX_TASKS)] = 3
+    task_seed: Annotated[int, Meta(ge=0, lt=_SEEDS)] = TUNING_SEED  # of the tasks, and of their starts
+    episodes: Annotated[int, Meta(ge=1, le=MAX_EPISODES)] = 256  # a task, a seed and a point of a curve
     budgets: tuple[int, ...] = ()  # labelled steps
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played."""
-        bounds = {"tasks_per_class": (1, MAX_TASKS), "task_seed": (0, _SEEDS - 1), "episodes": (1, MAX_EPISODES)}
-        check_settings(self, **bounds)
-        if not isinstance(self.budgets, tuple):
-            raise OutOfBounds(f"budgets must be a list of whole numbers, but is {self.budgets!r}")
+        check_settings(self)
         for budget in self.budgets:
             check_budget(budget)
 

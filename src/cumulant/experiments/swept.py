@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cumulant.config import PRESETS, FreePlay
 from cumulant.experiments.parts import Clock, Ran
 from cumulant.experiments.trials import few_shot, zero_shot
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.checkpoints import line_of, write_metrics
 from cumulant.freeplay.learning import check_size
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain, pretrain_in_step
 from cumulant.worlds.protocol import at_once

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from cumulant.bounds import check_memory
+from cumulant.config import FreePlay, check_memory
 from cumulant.features.coordinates import Features, Inputs, inputs_of, resolution_of, world_of
 from cumulant.freeplay.networks import GoalConditioned, Network, make_network, merged, own_values
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
 from cumulant.worlds.protocol import Episodes, World, advance, at_once, begin, ends
 

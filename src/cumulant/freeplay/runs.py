@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Features
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.checkpoints import Report
 from cumulant.freeplay.learning import Training, start, train
 from cumulant.freeplay.networks import Network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unwritable
 from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, at_once

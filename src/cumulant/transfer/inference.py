@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from cumulant.bounds import OutOfBounds
+from cumulant.config import OutOfBounds
 from cumulant.transfer.exploration import AT_ONCE, collect, collect_at_random
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.reward_models import Belief, Labelled, first, fit, least_squares

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from cumulant import storage
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import (
     Features,
     Learnt,
@@ -23,7 +24,6 @@ from cumulant.features.coordinates import (
 )
 from cumulant.features.grounding import Grounding
 from cumulant.freeplay.networks import Network, make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described, names_of, words_of_bins
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.phrases import shortened
@@ -313,11 +313,9 @@ class Library:
         blank = eqx.filter_eval_shape(
             lambda: make_network(stored.config, inputs, stored.world.num_actions, jax.random.key(0))
         )
-        moved = library_folders.stored_moved(path, stored.moved, inputs.features)
         record = records.read(path, stored.weights, inputs.features)
-        return cls(
-            stored.world, stored.config, storage.read(path, blank), stored.features, moved, stored.tremble, record
-        )
+        network = storage.read(path, blank)
+        return cls(stored.world, stored.config, network, stored.features, stored.moved, stored.tremble, record)
 
 
 def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:

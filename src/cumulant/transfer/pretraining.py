@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 import cumulant
-from cumulant.bounds import check_seed
+from cumulant.config import FreePlay, check_seed
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay import checkpoints
@@ -21,7 +21,6 @@ from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.runs import Diverged, is_judged, parts_of, play_freely
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
 from cumulant.locks import locked
