@@ -25,8 +25,7 @@ from cumulant.experiments.parts import FULL, Part, Ran, run_folder, run_part, ru
 from cumulant.experiments.run_folders import Row, read_run
 from cumulant.experiments.sweeps import Evaluation, Trial, groups, sweep
 from cumulant.goals.suites import CLASSES
-from cumulant.locks import Locked, locked
-from cumulant.storage import Unreadable
+from cumulant.storage import Locked, Unreadable, locked
 from cumulant.transfer.library import Library
 from cumulant.worlds.room import Room
 from cumulant.worlds.spriteworld import Spriteworld

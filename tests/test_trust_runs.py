@@ -19,8 +19,7 @@ from cumulant.commands.progress import Reporter
 from cumulant.config import FreePlay
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.checkpoints import finished
-from cumulant.locks import Locked, locked
-from cumulant.storage import Unreadable, Unwritable
+from cumulant.storage import Locked, Unreadable, Unwritable, locked
 from cumulant.transfer.pretraining import pretrain
 from run_attack.arena import Arena
 from run_attack.scenarios import free_play, quickly, seeing, series, sweeping
@@ -158,7 +157,7 @@ def test_a_lock_that_ends_leaves_the_one_of_whoever_has_a_folder_that_was_replac
 
 
 def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
-    code = "import sys, pathlib; from cumulant.locks import locked\n"
+    code = "import sys, pathlib; from cumulant.storage import locked\n"
     code += "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     holds = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -194,7 +193,7 @@ def test_what_killed_writes_left_is_swept_by_who_has_the_lock_and_nothing_else_i
     assert {".config.json.linked00", ".config.json.a_folder"} <= set(os.listdir(tmp_path))
 
 
-def test_nothing_is_swept_where_there_are_no_locks(tmp_path, monkeypatch):
+def test_locked_tells_where_there_are_no_locks_and_sweeps_nothing(tmp_path, monkeypatch, capsys):
     def refused(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -202,6 +201,9 @@ def test_nothing_is_swept_where_there_are_no_locks(tmp_path, monkeypatch):
     (tmp_path / ".config.json.abcdefgh").touch()
     with locked(tmp_path):
         assert (tmp_path / ".config.json.abcdefgh").exists()
+    told = f"warning: {tmp_path}: its file system has no locks; let no other run write there\n"
+    assert capsys.readouterr().err == told
+    assert os.listdir(tmp_path) == [".config.json.abcdefgh"]
 
 
 def test_there_is_nothing_to_resume_where_nothing_was_begun(tmp_path, capsys):

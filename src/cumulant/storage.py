@@ -1,9 +1,10 @@
-"""What is written to disk, and how: files replaced whole, arrays under their names, damage noticed, no code run.
+"""What is written to disk, and how: files replaced whole, arrays under their names, damage noticed, one writer.
 
 A folder of arrays holds weights.safetensors and config.json. This is the bottom of the house: it knows no other room.
 """
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -14,7 +15,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ Tree = TypeVar("Tree")
 _LONGEST = 500  # characters of a message
 _CONFIG_BYTES = 2**20  # of a config.json, at most
 _HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
+_LOCK = ".lock"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # of a file system
 _SEAL = "seal"  # config.json's own checksum
 _KEPT = ("config.json", "weights.safetensors", "metrics.jsonl", "measures.json", "README.md")  # what runs write
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, _KEPT))})\.[a-z0-9_]{{8}}")  # as mkstemp names them
@@ -55,6 +58,10 @@ class Unwritable(Exception):
     """A file that cannot be written, because of the place, the disk or the rights; one clear line that names it."""
 
 
+class Locked(ValueError):
+    """A folder that another run is writing to; the message names it."""
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is never half there, and is on the disk when this returns.
 
@@ -77,7 +84,61 @@ def write_whole(path: Path, data: bytes) -> None:
         sync_folder(target.parent)
 
 
-def sweep(folder: Path) -> None:
+@contextlib.contextmanager
+def locked(folder: Path, *inside: str) -> Iterator[None]:
+    """Be the only one who writes to a folder, and to those inside that the patterns name.
+
+    What killed writes have left there is removed. The system gives the lock back when a process ends, however it ends.
+    Of a killed one the empty file stays, and tells that something was begun here. Where the file system has no locks,
+    that is said on stderr, and nothing is removed.
+
+    Raises:
+        Locked: If another run is writing there.
+
+    """
+    from filelock import FileLock, Timeout  # takes longer than all else here, and few commands write
+
+    path = folder / _LOCK
+    lock = FileLock(path, fallback_to_soft=False)
+    with in_one_line(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # one may write to a folder in another that one may not open
+            sync_folder(folder.absolute().parent)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise Locked(f"{folder} is being written by another run") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            print(f"warning: {folder}: its file system has no locks; let no other run write there", file=sys.stderr)
+        held = path.stat()
+    try:
+        if lock.is_locked:
+            for each in (folder, *_really_inside(folder, inside)):
+                _sweep(each)
+        yield
+    finally:
+        try:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(held, path.stat()):  # not another's: the folder may have been replaced meanwhile
+                    path.unlink()  # before the lock is given back, or it might be another's by then
+        finally:
+            lock.release()
+
+
+def was_locked(folder: Path) -> bool:
+    """Tell whether somebody writes to a folder, or was killed while writing."""
+    return (folder / _LOCK).exists()
+
+
+def _really_inside(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the folders of these patterns; a link could lead to where somebody else writes."""
+    found = [path for pattern in patterns for path in folder.glob(pattern) if path.is_dir()]
+    return [path for path in found if path.resolve().is_relative_to(folder.resolve())]
+
+
+def _sweep(folder: Path) -> None:
     """Remove what killed writes have left beside a run's files. Only who alone writes to a folder may do so."""
     with contextlib.suppress(OSError):  # what cannot be removed stays until the next time
         for entry in [entry for entry in os.scandir(folder) if _LEFTOVER.fullmatch(entry.name)]:

@@ -55,8 +55,7 @@ class RepresentCommand:
         """Learn, judge, draw; only then touch the folder, which nobody else may write to meanwhile."""
         with on_terminal("loading", self.json):
             from cumulant.features.representation import check_size
-            from cumulant.locks import Locked, locked
-            from cumulant.storage import Unwritable
+            from cumulant.storage import Locked, Unwritable, locked
 
             world = self.world()
             at_least("labelled", self.labelled, 0)

@@ -21,7 +21,7 @@ from cumulant.experiments.trials import Trials
 from cumulant.features.coordinates import inputs_of, true_features
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.runs import Diverged
-from cumulant.locks import locked
+from cumulant.storage import locked
 from cumulant.worlds.protocol import World
 from cumulant.worlds.shapes import SHAPES
 from cumulant.worlds.spriteworld import Spriteworld

@@ -20,8 +20,7 @@ from cumulant.experiments.statistics import by_class
 from cumulant.experiments.swept import METHODS
 from cumulant.experiments.trials import Trials
 from cumulant.goals.suites import MAX_TASKS
-from cumulant.locks import locked
-from cumulant.storage import Unwritable
+from cumulant.storage import Unwritable, locked
 from cumulant.transfer.evaluation import MAX_EPISODES
 from cumulant.transfer.inference import check_budget
 from cumulant.worlds.protocol import World

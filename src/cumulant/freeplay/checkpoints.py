@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cumulant import storage
-from cumulant.locks import was_locked
-from cumulant.storage import Unreadable, Unwritable, aside, discard, in_one_line, write_whole
+from cumulant.storage import Unreadable, Unwritable, aside, discard, in_one_line, was_locked, write_whole
 
 _KEPT = 2  # checkpoints
 _FOLDER, _METRICS = "checkpoints", "metrics.jsonl"

@@ -13,8 +13,7 @@ from jaxtyping import Float
 from cumulant import storage
 from cumulant.features.disentanglement import independence
 from cumulant.goals.suites import example
-from cumulant.locks import locked
-from cumulant.storage import Unwritable
+from cumulant.storage import Unwritable, locked
 from cumulant.transfer import records
 from cumulant.transfer.evaluation import Success
 from cumulant.transfer.library import Library

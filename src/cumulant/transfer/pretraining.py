@@ -23,8 +23,7 @@ from cumulant.freeplay.networks import Network
 from cumulant.freeplay.runs import Diverged, is_judged, parts_of, play_freely
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
-from cumulant.locks import locked
-from cumulant.storage import checksum, discard
+from cumulant.storage import checksum, discard, locked
 from cumulant.transfer.evaluation import Success, interval
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder, forget
