@@ -148,7 +148,7 @@ def _sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def in_one_line(path: Path) -> Iterator[None]:
-    """What the system refuses, as Unwritable, which names the path."""
+    """Raise Unwritable, which names the path, for what the system refuses."""
     try:
         yield
     except OSError as error:
@@ -156,14 +156,15 @@ def in_one_line(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> Path:
-    """The plain file that writing to a path would replace or make, links followed; Unwritable if there can be none."""
+    """Return the plain file that writing to a path would replace or make, links followed; else raise Unwritable."""
     try:
         target = Path(os.path.realpath(path))
         if not path.name or target.is_dir():
             raise Unwritable(f"cannot write {path}: it is a folder")
         if os.path.lexists(target) and not target.is_file():
             raise Unwritable(f"cannot write {path}: it is not a plain file")
-        if not os.path.lexists(target) and _is_virtual(target):
+        virtual = any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
+        if not os.path.lexists(target) and virtual and not target.is_relative_to("/dev/shm"):  # which is memory
             raise Unwritable(f"cannot write {path}: it is not on a disk")
         folder = next((each for each in target.parents if os.path.lexists(each)), target.parent)
         if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
@@ -171,11 +172,6 @@ def check_writable(path: Path) -> Path:
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a null byte
         raise Unwritable(f"cannot write {path!r}: {error}") from None
     return target
-
-
-def _is_virtual(target: Path) -> bool:
-    virtual = any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
-    return virtual and not target.is_relative_to("/dev/shm")  # which is memory, for files
 
 
 def sync_folder(folder: Path) -> None:
@@ -198,7 +194,7 @@ def discard(folder: Path, ending: str = "") -> None:
 
 
 def aside(folder: Path, ending: str = "") -> Path:
-    """The name of a folder while it does not count: it is being written, or removed."""
+    """Return the name of a folder while it does not count: it is being written, or removed."""
     return folder.with_name(f".{folder.name}{ending}.tmp")
 
 
@@ -215,7 +211,7 @@ def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
 
 
 def checksum(tree: PyTree) -> str:
-    """The checksum of a pytree's arrays, as config.json will have it when they are written."""
+    """Return the checksum of a pytree's arrays, as config.json will have it when they are written."""
     return hashlib.sha256(_packed(tree)).hexdigest()
 
 
@@ -249,7 +245,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the arrays are those that config.json vouches for."""
+    """Tell whether the arrays are those that config.json vouches for."""
     try:
         with open_plain(folder, "weights.safetensors", sys.maxsize) as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == read_info(folder).get("sha256")
@@ -258,7 +254,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def read(folder: Path, like: Tree) -> Tree:
-    """A pytree like `like`, of arrays or merely of their shapes, with the arrays of the folder.
+    """Read a pytree like `like`, which has arrays or merely their shapes, with the arrays of the folder.
 
     Nothing is taken into memory before the file has the size that the arrays need and the checksum of config.json.
     """
@@ -278,23 +274,19 @@ def read(folder: Path, like: Tree) -> Tree:
     wanted = {name: shape for name, shape in zip(names, shapes, strict=True) if shape is not None}
     if {name: (a.shape, a.dtype) for name, a in stored.items()} != {n: (s.shape, s.dtype) for n, s in wanted.items()}:
         raise Unreadable(f"{path} holds other arrays than its config.json describes")
+    if not all(np.isfinite(array).all() for array in stored.values() if np.issubdtype(array.dtype, np.inexact)):
+        raise Unreadable(f"{path} holds values that are no numbers")
     for place, name in enumerate(names):
         if name in wanted:
-            leaves[place] = _restored(leaves[place], stored[name], path)
+            on_device = jax.device_put(stored[name])  # jnp.asarray would compile a program for each shape
+            is_key = jnp.issubdtype(leaves[place].dtype, jax.dtypes.prng_key)
+            leaves[place] = jax.random.wrap_key_data(on_device) if is_key else on_device
     return jax.tree.unflatten(structure, leaves)
-
-
-def _restored(like: jax.Array | jax.ShapeDtypeStruct, array: np.ndarray, path: Path) -> jax.Array:
-    if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
-        raise Unreadable(f"{path} holds values that are no numbers")
-    on_device = jax.device_put(array)  # jnp.asarray would compile a program for each shape
-    is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-    return jax.random.wrap_key_data(on_device) if is_key else on_device
 
 
 @contextlib.contextmanager
 def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
-    """A plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
+    """Open a plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
     path = folder / name
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -315,7 +307,7 @@ def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader
 
 
 def read_plain(folder: Path, name: str, most: int) -> bytes:
-    """What a plain file of the folder holds, if it is at most so many bytes."""
+    """Read a plain file of the folder of at most so many bytes."""
     with open_plain(folder, name, most) as file:
         data = file.read(most + 1)  # and no more, should it be growing
     if len(data) > most:
@@ -324,9 +316,13 @@ def read_plain(folder: Path, name: str, most: int) -> bytes:
 
 
 def parsed(text: str | bytes, path: Path) -> Any:
-    """A value from JSON that a file holds; NaN and infinities, which JSON lacks, are refused."""
+    """Return a value from JSON that a file holds; NaN and infinities, which JSON lacks, are refused."""
+
+    def no_number(name: str) -> float:
+        raise ValueError(f"{name} is not a number")
+
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=no_number)
     except RecursionError:
         raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
     except ValueError as error:
@@ -334,25 +330,18 @@ def parsed(text: str | bytes, path: Path) -> Any:
 
 
 def seal_of(info: dict[str, Any]) -> str:
-    """The checksum of what config.json says, however it is laid out."""
+    """Return the checksum of what config.json says, however it is laid out."""
     return hashlib.sha256(json.dumps(info, sort_keys=True).encode()).hexdigest()
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
 def _packed(tree: PyTree) -> bytes:
-    return safetensors.numpy.save(_arrays_by_name(tree))
-
-
-def _arrays_by_name(tree: PyTree) -> dict[str, np.ndarray]:
+    """Return a pytree's arrays as safetensors, each under its place in the tree."""
     named = zip(_names(tree), jax.tree.leaves(tree), strict=True)
-    return {name: np.asarray(_plain(leaf)) for name, leaf in named if _is_array(leaf)}
+    return safetensors.numpy.save({name: np.asarray(_plain(leaf)) for name, leaf in named if _is_array(leaf)})
 
 
 def _names(tree: PyTree) -> list[str]:
-    """Every leaf's place in the tree, in words: "layers.0.weight"."""
+    """Return every leaf's place in the tree, in words: "layers.0.weight"."""
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
     return [jax.tree_util.keystr(path, simple=True, separator=".") for path in paths]
 
@@ -362,5 +351,5 @@ def _is_array(leaf: object) -> bool:
 
 
 def _plain(array: jax.Array) -> jax.Array:
-    """The array, or, of random keys, their numbers."""
+    """Return the array, or, of random keys, their numbers."""
     return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
