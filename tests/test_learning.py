@@ -141,7 +141,7 @@ def test_half_precision_agrees_roughly_with_single():
     ("change", "message"),
     [
         ({"bins": 0}, "bins"),
-        ({"gamma": 1.0}, "infinite"),
+        ({"gamma": 1.0}, "gamma: 1.0 does not fit; give a number from 0 below 1"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"batch": -1}, "batch"),
     ],
