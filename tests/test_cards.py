@@ -10,10 +10,10 @@ import pytest
 from conftest import THIRDS, Sliders
 
 from cumulant.commands.cli import main
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Inputs
 from cumulant.features.disentanglement import independence
 from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable, checksum, write_sealed
 from cumulant.transfer import records
 from cumulant.transfer.cards import facts
@@ -142,9 +142,9 @@ def test_save_leaves_the_readme_of_others(tmp_path, capsys):
     ("change", "message"),
     [
         ({"format": 2}, "not a record that this version reads"),
-        ({"evaluations": {}}, "it holds an odd 'evaluations'"),
-        ({"training": {"seed": 0, "hardware": "\x1b[2J"}}, "is no plain text"),
-        ({"training": {"seed": -1}}, "seed must be at least 0"),
+        ({"evaluations": {}}, "expected `array`, got `object`"),
+        ({"training": {"seed": 0, "hardware": "\x1b[2J"}}, "matching regex"),
+        ({"training": {"seed": -1}}, r">= 0 - at `\$.training.seed`"),
         ({"training": {"seed": 0, "train_s": True}}, "train_s"),
         ({"audited": {"starts": 1, "seed": 0, "learnt_error": 0.5, "moved": [[0.1]]}}, "another number of features"),
     ],

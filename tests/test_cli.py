@@ -13,12 +13,11 @@ from conftest import THIRDS
 from PIL import Image
 
 import cumulant
-from cumulant.bounds import OutOfBounds, check_memory
 from cumulant.commands import cli, output
 from cumulant.commands.cli import main
 from cumulant.commands.output import doing
 from cumulant.commands.progress import Reporter
-from cumulant.freeplay.settings import PRESETS
+from cumulant.config import PRESETS, OutOfBounds, check_memory
 from measure_start import Timed, watch
 
 
@@ -105,8 +104,8 @@ def test_explain_in_a_process_of_its_own():
         (["evaluate", "--library", "/nowhere"], "there is no folder /nowhere"),
         (["evaluate", "--library", "/nowhere", "--objects", "square"], "not both"),
         (["evaluate", "--few-shot", "-5"], "--few-shot must be at least 0"),
-        (["pretrain", "--out", "/dev/null/x", "--bins", "0"], "bins must be at least 1"),
-        (["pretrain", "--out", "/dev/null/x", "--gamma", "1"], "gamma must lie in [0, 1)"),
+        (["pretrain", "--out", "/dev/null/x", "--bins", "0"], "bins: 0 does not fit; give a whole number from 1 to 99"),
+        (["pretrain", "--out", "/dev/null/x", "--gamma", "1"], "gamma: 1.0 does not fit; give a number from 0 below 1"),
         (["pretrain", "--out", "/dev/null/x", "--features", "nowhere:f"], "no module 'nowhere'"),
         (["pretrain", "--out", "/dev/null/x"], "cannot write to /dev/null/x"),
         (["solve"], "give a phrase or --reward"),

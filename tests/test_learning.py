@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from conftest import Sliders
 
+from cumulant.config import PRESETS, FreePlay
 from cumulant.features.coordinates import Inputs, true_features
 from cumulant.freeplay.learning import loss, make_network, start, train
 from cumulant.freeplay.networks import merged, own_value, own_values, relations
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.transfer.library import Library
 from cumulant.worlds.episodes import rollout
 from cumulant.worlds.spriteworld import Spriteworld
@@ -141,7 +141,7 @@ def test_half_precision_agrees_roughly_with_single():
     ("change", "message"),
     [
         ({"bins": 0}, "bins"),
-        ({"gamma": 1.0}, "infinite"),
+        ({"gamma": 1.0}, "gamma: 1.0 does not fit; give a number from 0 below 1"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"batch": -1}, "batch"),
     ],

@@ -13,11 +13,10 @@ from conftest import THIRDS
 
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from cumulant.commands.cli import main
+from cumulant.config import FreePlay, Represent
 from cumulant.features.coordinates import Inputs, feature_count
 from cumulant.features.encoder import Encoder, make_autoencoder
-from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network, start, train
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable
 from cumulant.transfer.exploration import collect
 from cumulant.transfer.gpi import Gpi

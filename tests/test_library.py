@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors
-import safetensors.numpy
 from conftest import THIRDS, Sliders
 
 from cumulant.commands.cli import main
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Inputs, entangled_features, true_features
+from cumulant.features.encoder import Encoder
 from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import coverage, suite
 from cumulant.storage import Unreadable, seal_of
 from cumulant.transfer.audit import audit
@@ -90,12 +90,11 @@ def test_arrays_are_stored_by_their_names_in_the_tree(small):
         assert names <= set(stored.keys())
 
 
-def test_a_library_of_version_0_1_which_counted_its_arrays_loads(thirds):
-    assert json.loads((THIRDS / "config.json").read_text())["format"] == 1
-    stored = safetensors.numpy.load_file(THIRDS / "weights.safetensors")
-    assert set(stored) == {str(i) for i in range(len(stored))}
-    for i, leaf in enumerate(jax.tree.leaves(thirds.network)):
-        np.testing.assert_array_equal(stored[str(i)], leaf)
+@pytest.mark.parametrize("read", [Library.load, Encoder.load])
+def test_folders_of_version_0_1_are_refused_in_one_line(read, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"format": 1, "sha256": "0" * 64}))
+    with pytest.raises(Unreadable, match=r"of version 0\.1: it has no .*; make it anew, or read it with version 0\.2$"):
+        read(tmp_path)
 
 
 def test_a_folder_does_not_say_what_code_to_run(small, tmp_path, monkeypatch, capsys):
@@ -143,10 +142,11 @@ def test_a_config_that_is_not_one_is_refused(small):
     free_play = json.loads(good)["free_play"]
     for change, message in [
         ({"format": 99}, "not a skill library"),
-        ({"world": 5}, "not a skill library"),
-        ({"free_play": free_play | {"bins": 0}}, "bins must be at least 1"),
+        ({"world": 5}, r"expected `object`, got `int` - at `\$.world`"),
+        ({"\x1b[2J": 5}, "unknown field"),
+        ({"free_play": free_play | {"bins": 0}}, "bins: 0 does not fit"),
         ({"free_play": free_play | {"width": 2.5}}, "width"),  # of a wrong type, as type checkers say it too
-        ({"free_play": free_play | {"depth": 100_000}}, "depth must be at most 64"),
+        ({"free_play": free_play | {"depth": 100_000}}, "depth: 100000 does not fit; give a whole number from 1 to 64"),
         ({"free_play": free_play | {"\x1b[2J": 1}}, "unexpected keyword argument"),
         ({"free_play": free_play | {"width": 16}}, "other arrays"),
     ]:

@@ -12,9 +12,9 @@ import pytest
 from gymnasium import spaces
 
 from cumulant.commands.cli import main
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Inputs
 from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import Feature
 from cumulant.transfer.library import Library
 

@@ -164,7 +164,7 @@ def test_hostile_trial_moves_no_cursor(folder, capsys):
     assert "\x1b" not in capsys.readouterr().out
     trial(folder, 8, 2, (1.5,))
     assert main(["report", str(folder)]) == 2
-    assert "oom-8-2-1000 is no trial of a sweep" in capsys.readouterr().err
+    assert "oom-8-2-1000/metrics.jsonl is no run's: expected `float` <= 1.0" in capsys.readouterr().err
 
 
 def test_damaged_trial_is_named(folder, capsys):

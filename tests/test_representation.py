@@ -17,11 +17,11 @@ from PIL import Image
 
 from cumulant.commands.cli import main
 from cumulant.commands.represent import RepresentCommand
+from cumulant.config import Represent
 from cumulant.features import representation
 from cumulant.features.autoencoders import Keypoints, in_half_precision, shared
 from cumulant.features.encoder import Encoder, measure
 from cumulant.features.representation import essential, explore, importance, represent
-from cumulant.features.settings import Represent
 from cumulant.storage import Unreadable
 from cumulant.worlds import renderer
 from cumulant.worlds.pixels import PixelSpriteworld
@@ -254,9 +254,9 @@ def test_the_command_prints_one_object_and_overwrites_only_what_it_may(learnt_fo
         (["--size", "33"], "even"),
         (["--look", "odd"], "unknown look 'odd'"),
         (["--objects", "blob"], "unknown object 'blob'"),
-        (["--updates", "0"], "updates must be at least 1"),
-        (["--learning-rate", "nan"], "learning_rate must be a number"),
-        (["--beta", "-1"], "beta must not be negative"),
+        (["--updates", "0"], "updates: 0 does not fit; give a whole number from 1"),
+        (["--learning-rate", "nan"], "learning_rate: nan does not fit; give a number above 0, up to 1"),
+        (["--beta", "-1"], "beta: -1.0 does not fit; give a number from 0"),
         (["--seed", "-1"], "a seed lies between"),
         (["--labelled", "-1"], "--labelled must be at least 0"),
         (["--labelled", "2"], "label more frames"),

@@ -9,14 +9,25 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
+from typing import NamedTuple
+from unittest import mock
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jaxtyping import Array
 
+import cumulant
 from cumulant.commands.cli import main, read_command
+from cumulant.config import PRESETS, FreePlay, for_features
+from cumulant.features.coordinates import true_features
 from cumulant.freeplay import runs as module
+from cumulant.freeplay.in_step import InStep
+from cumulant.freeplay.learning import start, train
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.storage import Unreadable
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
@@ -191,3 +202,50 @@ def test_given_settings_win_over_presets_and_scaling(name):
 
 def typed(options):
     return read_command(["pretrain", *options.split()])
+
+
+def test_pretrain_works_from_a_source_folder(tmp_path, monkeypatch):
+    """Where nothing is installed of it, and so no metadata tells its version."""
+    found = metadata.Distribution.from_name
+
+    def others(name):
+        if name == "cumulant":
+            raise metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(metadata.Distribution, "from_name", others)
+    pretrain(WORLD, TINY, 5, tmp_path)
+    assert Library.load(tmp_path).record.training.version == cumulant.__version__
+
+
+class Sum(NamedTuple):
+    total: Array
+    update: Array
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_runs_in_step_keep_what_is_their_own(backend, monkeypatch):
+    """Whether they go in turn, as on a CPU, or side by side, as on a GPU."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+
+    def adding(own, run, until):
+        total = run.total + own * (until - run.update)
+        return Sum(total, until), 2 * total
+
+    runs = InStep(adding, list(jnp.arange(1.0, 4)), [Sum(jnp.zeros(()), jnp.int32(0))] * 3)
+    runs.advance(3)
+    assert runs.advance(10).tolist() == [20, 40, 60]
+    assert runs.runs.total.tolist() == [float(runs.run(i).total) for i in range(3)] == [10, 20, 30]
+
+
+def test_runs_side_by_side_learn_what_they_learn_in_turn():
+    def learnt():
+        begun = [start(WORLD, TINY, true_features, jax.random.key(seed)) for seed in (0, 1)]
+        runs = InStep(lambda _, run, until: train(WORLD, TINY, true_features, run, until), [None] * 2, begun)
+        runs.advance(5)
+        return jax.tree.leaves(eqx.filter(runs.runs.network, eqx.is_array))
+
+    in_turn = learnt()
+    with mock.patch("jax.default_backend", return_value="gpu"):
+        for one, other in zip(in_turn, learnt(), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)

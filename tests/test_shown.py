@@ -12,9 +12,9 @@ from conftest import THIRDS, Sliders
 from PIL import Image
 
 import cumulant
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.freeplay.learning import make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import suite
 from cumulant.storage import Unwritable
 from cumulant.transfer.evaluation import Success

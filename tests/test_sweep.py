@@ -12,12 +12,11 @@ import jax.numpy as jnp
 import pytest
 
 import cumulant
-from cumulant.bounds import OutOfBounds
 from cumulant.commands.cli import main
 from cumulant.commands.grids import trials_typed
-from cumulant.freeplay.settings import PRESETS, FreePlay
+from cumulant.config import PRESETS, FreePlay
 from cumulant.goals.suites import CLASSES
-from cumulant.locks import Locked, locked
+from cumulant.storage import Locked, locked
 from cumulant.sweeps import trials as sweeps
 from cumulant.sweeps.experiments import FAILURE, Experiment, Filled, Local, Outcome, _jobs
 from cumulant.sweeps.experiments import run as run_all
@@ -203,11 +202,11 @@ def test_grid_words_mean_what_python_means():
         ("[grid]\nseed = [1, 1]", "a trial is there twice"),
         ("[fixed]\nseed = -1", "a seed lies between 0 and"),
         ("[fixed]\nseed = 4_294_966_296", "a seed lies between 0 and 2147483647"),
-        ("[fixed]\nwidth = 0", "width must be at least 1"),
-        ("[fixed]\ngamma = nan", "gamma must be a number"),
-        ("[fixed]\nepisodes = 0", "episodes must be at least 1"),
+        ("[fixed]\nwidth = 0", "width: 0 does not fit; give a whole number from 1 to 16,384"),
+        ("[fixed]\ngamma = nan", "gamma: nan does not fit"),
+        ("[fixed]\nepisodes = 0", "episodes: 0 does not fit; give a whole number from 1"),
         ("[fixed]\nbudgets = [0]", "budget"),
-        ("[fixed]\nreplay = 1_000_000_000_000", "replay must be at most"),
+        ("[fixed]\nreplay = 1_000_000_000_000", "replay: 1000000000000 does not fit"),
         ("[fixed]\nnum_envs = 1_000_000_000\nenv_steps = 1_000_000_000", "needs more memory than this machine has"),
         ('[fixed]\npreset = "slow"', "there is no preset 'slow': choose from fast, cpu, paper"),
         ('[fixed]\nworld = "nowhere"', "there is no world 'nowhere'"),
@@ -289,7 +288,7 @@ def test_python_is_refused_the_same(tmp_path):
     with pytest.raises(OutOfBounds, match="cannot tell what a Dial is made with: make it a frozen dataclass"):
         Trial(Dial(0.5))
     for engine in (Local, Ray):
-        with pytest.raises(OutOfBounds, match="in_step must be at least 1, but is -1"):
+        with pytest.raises(OutOfBounds, match="in_step: -1 does not fit; give a whole number from 1 to 10,000"):
             engine(in_step=-1)
     with pytest.raises(OutOfBounds, match="1 to 10,000 trials"):
         sweep([], tmp_path)

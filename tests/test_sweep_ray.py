@@ -10,7 +10,7 @@ import pytest
 
 import cumulant
 from cumulant.commands.cli import main
-from cumulant.freeplay.settings import FreePlay
+from cumulant.config import FreePlay
 from cumulant.sweeps.experiments import FAILURE
 from cumulant.sweeps.judging import Evaluation
 from cumulant.sweeps.on_ray import NoCluster, Ray

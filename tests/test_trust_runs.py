@@ -16,11 +16,10 @@ from conftest import THIRDS, Sliders
 from cumulant import storage
 from cumulant.commands.cli import main
 from cumulant.commands.progress import Reporter
+from cumulant.config import FreePlay
 from cumulant.freeplay import checkpoints
 from cumulant.freeplay.checkpoints import finished
-from cumulant.freeplay.settings import FreePlay
-from cumulant.locks import Locked, locked
-from cumulant.storage import Unreadable, Unwritable
+from cumulant.storage import Locked, Unreadable, Unwritable, locked
 from cumulant.sweeps import experiments
 from cumulant.sweeps.experiments import Experiment, Local, Outcome
 from cumulant.sweeps.run_folders import Row
@@ -122,7 +121,7 @@ def test_a_checkpoint_that_says_nothing_of_its_run_is_passed_over_and_one_of_ano
     told = []
     found = checkpoints.latest(tmp_path, jnp.zeros(3, int), {"format": 2, "seed": 0}, told.append)
     assert (found == 1).all()
-    assert [event["message"].partition(" is ")[2] for event in told] == ["no checkpoint's: it lacks seed"]
+    assert ["it has no checksum of its own" in event["message"] for event in told] == [True]
     with pytest.raises(ValueError, match="other settings"):
         checkpoints.latest(tmp_path, jnp.zeros(3, int), {"format": 2, "seed": 1}, told.append)
 
@@ -164,7 +163,7 @@ def test_a_lock_that_ends_leaves_the_one_of_whoever_has_a_folder_that_was_replac
 
 
 def test_a_run_that_holds_the_lock_can_be_killed_and_the_lock_is_free(tmp_path):
-    code = "import sys, pathlib; from cumulant.locks import locked\n"
+    code = "import sys, pathlib; from cumulant.storage import locked\n"
     code += "with locked(pathlib.Path(sys.argv[1])): print('locked', flush=True); sys.stdin.read()"
     holds = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -200,7 +199,7 @@ def test_what_killed_writes_left_is_swept_by_who_has_the_lock_and_nothing_else_i
     assert {".config.json.linked00", ".config.json.a_folder"} <= set(os.listdir(tmp_path))
 
 
-def test_nothing_is_swept_where_there_are_no_locks(tmp_path, monkeypatch):
+def test_locked_tells_where_there_are_no_locks_and_sweeps_nothing(tmp_path, monkeypatch, capsys):
     def refused(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -208,6 +207,9 @@ def test_nothing_is_swept_where_there_are_no_locks(tmp_path, monkeypatch):
     (tmp_path / ".config.json.abcdefgh").touch()
     with locked(tmp_path):
         assert (tmp_path / ".config.json.abcdefgh").exists()
+    told = f"warning: {tmp_path}: its file system has no locks; let no other run write there\n"
+    assert capsys.readouterr().err == told
+    assert os.listdir(tmp_path) == [".config.json.abcdefgh"]
 
 
 def test_there_is_nothing_to_resume_where_nothing_was_begun(tmp_path, capsys):

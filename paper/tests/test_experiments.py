@@ -17,12 +17,10 @@ from conftest import THIRDS
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
-from cumulant.features.settings import Represent
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.suites import CLASSES
-from cumulant.locks import Locked, locked
+from cumulant.storage import Locked, locked
 from cumulant.sweeps.experiments import FAILURE, Local, Outcome
 from cumulant.sweeps.experiments import run as run_all
 from cumulant.sweeps.judging import TUNING_SEED

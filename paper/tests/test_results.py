@@ -1,3 +1,4 @@
+import hashlib
 import json
 from dataclasses import dataclass
 
@@ -56,20 +57,26 @@ def test_read_run_refuses_damaged_files(tmp_path):
         assert refused(one).startswith(f"{one / 'config.json'} is damaged")
     write_info(other, CONFIG | {"format": 3})
     assert refused(other) == f"{other} is not a run that this version reads"
+    (other / "config.json").write_text(json.dumps(CONFIG))
+    assert "of version 0.1: it has no checksum of its own; make it anew" in refused(other)
 
 
-def test_read_run_refuses_nonsense_without_checksums(tmp_path):
+def test_read_run_refuses_sealed_nonsense_by_name(tmp_path):
     def written(config, metrics="", measures=None):
-        files = {"config.json": json.dumps(config), "metrics.jsonl": metrics, "measures.json": measures}
-        for name, text in files.items():
-            (tmp_path / name).unlink(missing_ok=True)
-            if text is not None:
-                (tmp_path / name).write_text(text)
+        texts = {"metrics.jsonl": metrics} | ({} if measures is None else {"measures.json": measures})
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        checksums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+        write_info(tmp_path, config | {"format": 2, "files": checksums})
         return tmp_path
 
     assert read_run(written(CONFIG)).rows == []
-    assert refused(written({"settings": {}})).endswith("config.json is no run's: it lacks device, seconds")
-    assert refused(written(CONFIG | {"seconds": {"total_s": "2"}})).endswith("is no run's: seconds is {'total_s': '2'}")
+    assert refused(written({"settings": {}})).endswith(
+        "config.json is no run's: object missing required field `seconds`"
+    )
+    assert refused(written(CONFIG | {"seconds": {"total_s": "2"}})).endswith(
+        "is no run's: expected `float`, got `str` - at `$.seconds[...]`"
+    )
     good = json.dumps(rows_of("dqn", [(0, 0.5)])[0]._asdict())
     assert len(read_run(written(CONFIG, f"{good}\n{good}")).rows) == 2
     truth, infinite = good.replace("0.5", "true"), good.replace("0.5", "Infinity")

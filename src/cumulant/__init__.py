@@ -2,13 +2,6 @@
 
 import lazy_loader
 
-_lazy, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # JAX takes seconds; `cumulant --help` should not
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name, which `__init__.pyi` lists, when it is first used."""
-    if name == "__version__":
-        from importlib import metadata  # which takes longer than all else here
-
-        return metadata.version("cumulant")
-    return _lazy(name)
+__version__ = "0.3.0.dev0"  # pyproject.toml reads it here, so that a source folder knows it without being installed
+# The names of `__init__.pyi`, each imported when it is first used: JAX takes seconds; `cumulant --help` should not.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

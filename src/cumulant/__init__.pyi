@@ -1,11 +1,11 @@
 """The public names, for type checkers; each is imported when it is first used."""
 
+from .config import PRESETS as PRESETS
+from .config import FreePlay as FreePlay
+from .config import Represent as Represent
 from .features.encoder import Encoder as Encoder
 from .features.representation import represent as represent
-from .features.settings import Represent as Represent
 from .freeplay.runs import Diverged as Diverged
-from .freeplay.settings import PRESETS as PRESETS
-from .freeplay.settings import FreePlay as FreePlay
 from .goals.errors import LanguageError as LanguageError
 from .goals.feature import Feature as Feature
 from .goals.language import parse as parse

@@ -1,9 +1,10 @@
-"""What is written to disk, and how: files replaced whole, arrays under their names, damage noticed, no code run.
+"""What is written to disk, and how: files replaced whole, arrays under their names, damage noticed, one writer.
 
 A folder of arrays holds weights.safetensors and config.json. This is the bottom of the house: it knows no other room.
 """
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -14,7 +15,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ Tree = TypeVar("Tree")
 _LONGEST = 500  # characters of a message
 _CONFIG_BYTES = 2**20  # of a config.json, at most
 _HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
+_LOCK = ".lock"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # of a file system
 _SEAL = "seal"  # config.json's own checksum
 _KEPT = ("config.json", "weights.safetensors", "metrics.jsonl", "measures.json", "README.md")  # what runs write
 _LEFTOVER = re.compile(rf"\.({'|'.join(map(re.escape, _KEPT))})\.[a-z0-9_]{{8}}")  # as mkstemp names them
@@ -55,6 +58,10 @@ class Unwritable(Exception):
     """A file that cannot be written, because of the place, the disk or the rights; one clear line that names it."""
 
 
+class Locked(ValueError):
+    """A folder that another run is writing to; the message names it."""
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is never half there, and is on the disk when this returns.
 
@@ -77,7 +84,61 @@ def write_whole(path: Path, data: bytes) -> None:
         sync_folder(target.parent)
 
 
-def sweep(folder: Path) -> None:
+@contextlib.contextmanager
+def locked(folder: Path, *inside: str) -> Iterator[None]:
+    """Be the only one who writes to a folder, and to those inside that the patterns name.
+
+    What killed writes have left there is removed. The system gives the lock back when a process ends, however it ends.
+    Of a killed one the empty file stays, and tells that something was begun here. Where the file system has no locks,
+    that is said on stderr, and nothing is removed.
+
+    Raises:
+        Locked: If another run is writing there.
+
+    """
+    from filelock import FileLock, Timeout  # takes longer than all else here, and few commands write
+
+    path = folder / _LOCK
+    lock = FileLock(path, fallback_to_soft=False)
+    with in_one_line(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # one may write to a folder in another that one may not open
+            sync_folder(folder.absolute().parent)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise Locked(f"{folder} is being written by another run") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            print(f"warning: {folder}: its file system has no locks; let no other run write there", file=sys.stderr)
+        held = path.stat()
+    try:
+        if lock.is_locked:
+            for each in (folder, *_really_inside(folder, inside)):
+                _sweep(each)
+        yield
+    finally:
+        try:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(held, path.stat()):  # not another's: the folder may have been replaced meanwhile
+                    path.unlink()  # before the lock is given back, or it might be another's by then
+        finally:
+            lock.release()
+
+
+def was_locked(folder: Path) -> bool:
+    """Tell whether somebody writes to a folder, or was killed while writing."""
+    return (folder / _LOCK).exists()
+
+
+def _really_inside(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the folders of these patterns; a link could lead to where somebody else writes."""
+    found = [path for pattern in patterns for path in folder.glob(pattern) if path.is_dir()]
+    return [path for path in found if path.resolve().is_relative_to(folder.resolve())]
+
+
+def _sweep(folder: Path) -> None:
     """Remove what killed writes have left beside a run's files. Only who alone writes to a folder may do so."""
     with contextlib.suppress(OSError):  # what cannot be removed stays until the next time
         for entry in [entry for entry in os.scandir(folder) if _LEFTOVER.fullmatch(entry.name)]:
@@ -87,7 +148,7 @@ def sweep(folder: Path) -> None:
 
 @contextlib.contextmanager
 def in_one_line(path: Path) -> Iterator[None]:
-    """What the system refuses, as Unwritable, which names the path."""
+    """Raise Unwritable, which names the path, for what the system refuses."""
     try:
         yield
     except OSError as error:
@@ -95,14 +156,15 @@ def in_one_line(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> Path:
-    """The plain file that writing to a path would replace or make, links followed; Unwritable if there can be none."""
+    """Return the plain file that writing to a path would replace or make, links followed; else raise Unwritable."""
     try:
         target = Path(os.path.realpath(path))
         if not path.name or target.is_dir():
             raise Unwritable(f"cannot write {path}: it is a folder")
         if os.path.lexists(target) and not target.is_file():
             raise Unwritable(f"cannot write {path}: it is not a plain file")
-        if not os.path.lexists(target) and _is_virtual(target):
+        virtual = any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
+        if not os.path.lexists(target) and virtual and not target.is_relative_to("/dev/shm"):  # which is memory
             raise Unwritable(f"cannot write {path}: it is not on a disk")
         folder = next((each for each in target.parents if os.path.lexists(each)), target.parent)
         if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
@@ -110,11 +172,6 @@ def check_writable(path: Path) -> Path:
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a null byte
         raise Unwritable(f"cannot write {path!r}: {error}") from None
     return target
-
-
-def _is_virtual(target: Path) -> bool:
-    virtual = any(target.is_relative_to(place) for place in ("/dev", "/proc", "/sys"))
-    return virtual and not target.is_relative_to("/dev/shm")  # which is memory, for files
 
 
 def sync_folder(folder: Path) -> None:
@@ -137,7 +194,7 @@ def discard(folder: Path, ending: str = "") -> None:
 
 
 def aside(folder: Path, ending: str = "") -> Path:
-    """The name of a folder while it does not count: it is being written, or removed."""
+    """Return the name of a folder while it does not count: it is being written, or removed."""
     return folder.with_name(f".{folder.name}{ending}.tmp")
 
 
@@ -154,7 +211,7 @@ def write(folder: Path, tree: PyTree, info: dict[str, Any]) -> None:
 
 
 def checksum(tree: PyTree) -> str:
-    """The checksum of a pytree's arrays, as config.json will have it when they are written."""
+    """Return the checksum of a pytree's arrays, as config.json will have it when they are written."""
     return hashlib.sha256(_packed(tree)).hexdigest()
 
 
@@ -169,25 +226,26 @@ def write_sealed(path: Path, info: dict[str, Any]) -> None:
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """What config.json says. It must be sealed, unless version 0.1 wrote it, which knew no seal."""
-    return read_sealed(folder / "config.json", unsealed_format=1)
+    """Return what config.json says, once its checksum has been verified."""
+    return read_sealed(folder / "config.json")
 
 
-def read_sealed(path: Path, unsealed_format: int | None = None) -> dict[str, Any]:
-    """A JSON object that is what was written: it must be sealed, unless it is of a format that knew no seal."""
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read a JSON object and verify its checksum."""
     info = parsed(read_plain(path.parent, path.name, _CONFIG_BYTES), path)
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
     seal = info.pop(_SEAL, None)
-    if seal is None and (unsealed_format is None or info.get("format", unsealed_format) != unsealed_format):
-        raise Unreadable(f"{path} is damaged: it has no checksum of its own")
-    if seal is not None and seal != seal_of(info):
+    if seal is None:
+        why = "it has no checksum of its own; make it anew, or read it with version 0.2"
+        raise Unreadable(f"{path} is damaged, or of version 0.1: {why}")
+    if seal != seal_of(info):
         raise Unreadable(f"{path} is damaged: its checksum is not its own")
     return info
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the arrays are those that config.json vouches for."""
+    """Tell whether the arrays are those that config.json vouches for."""
     try:
         with open_plain(folder, "weights.safetensors", sys.maxsize) as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == read_info(folder).get("sha256")
@@ -196,7 +254,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def read(folder: Path, like: Tree) -> Tree:
-    """A pytree like `like`, of arrays or merely of their shapes, with the arrays of the folder.
+    """Read a pytree like `like`, which has arrays or merely their shapes, with the arrays of the folder.
 
     Nothing is taken into memory before the file has the size that the arrays need and the checksum of config.json.
     """
@@ -212,28 +270,23 @@ def read(folder: Path, like: Tree) -> Tree:
             stored = safetensors.numpy.load(file.read())
         except Exception as error:  # of several kinds, as a type that NumPy does not know
             raise Unreadable(f"{path} cannot be read: {error}") from None
-    by_place = all(name.isdecimal() for name in stored)  # as version 0.1 wrote: an array's place among the leaves
-    names = [str(i) for i in range(len(leaves))] if by_place else _names(like)
+    names = _names(like)
     wanted = {name: shape for name, shape in zip(names, shapes, strict=True) if shape is not None}
     if {name: (a.shape, a.dtype) for name, a in stored.items()} != {n: (s.shape, s.dtype) for n, s in wanted.items()}:
         raise Unreadable(f"{path} holds other arrays than its config.json describes")
+    if not all(np.isfinite(array).all() for array in stored.values() if np.issubdtype(array.dtype, np.inexact)):
+        raise Unreadable(f"{path} holds values that are no numbers")
     for place, name in enumerate(names):
         if name in wanted:
-            leaves[place] = _restored(leaves[place], stored[name], path)
+            on_device = jax.device_put(stored[name])  # jnp.asarray would compile a program for each shape
+            is_key = jnp.issubdtype(leaves[place].dtype, jax.dtypes.prng_key)
+            leaves[place] = jax.random.wrap_key_data(on_device) if is_key else on_device
     return jax.tree.unflatten(structure, leaves)
-
-
-def _restored(like: jax.Array | jax.ShapeDtypeStruct, array: np.ndarray, path: Path) -> jax.Array:
-    if np.issubdtype(array.dtype, np.inexact) and not np.isfinite(array).all():
-        raise Unreadable(f"{path} holds values that are no numbers")
-    on_device = jax.device_put(array)  # jnp.asarray would compile a program for each shape
-    is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-    return jax.random.wrap_key_data(on_device) if is_key else on_device
 
 
 @contextlib.contextmanager
 def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader]:
-    """A plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
+    """Open a plain file of the folder, of at most so many bytes. No link is followed, and no pipe waited for."""
     path = folder / name
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -254,7 +307,7 @@ def open_plain(folder: Path, name: str, most: int) -> Iterator[io.BufferedReader
 
 
 def read_plain(folder: Path, name: str, most: int) -> bytes:
-    """What a plain file of the folder holds, if it is at most so many bytes."""
+    """Read a plain file of the folder of at most so many bytes."""
     with open_plain(folder, name, most) as file:
         data = file.read(most + 1)  # and no more, should it be growing
     if len(data) > most:
@@ -263,9 +316,13 @@ def read_plain(folder: Path, name: str, most: int) -> bytes:
 
 
 def parsed(text: str | bytes, path: Path) -> Any:
-    """A value from JSON that a file holds; NaN and infinities, which JSON lacks, are refused."""
+    """Return a value from JSON that a file holds; NaN and infinities, which JSON lacks, are refused."""
+
+    def no_number(name: str) -> float:
+        raise ValueError(f"{name} is not a number")
+
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=no_number)
     except RecursionError:
         raise Unreadable(f"{path} cannot be read: it is nested too deeply") from None
     except ValueError as error:
@@ -273,25 +330,18 @@ def parsed(text: str | bytes, path: Path) -> Any:
 
 
 def seal_of(info: dict[str, Any]) -> str:
-    """The checksum of what config.json says, however it is laid out."""
+    """Return the checksum of what config.json says, however it is laid out."""
     return hashlib.sha256(json.dumps(info, sort_keys=True).encode()).hexdigest()
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
 def _packed(tree: PyTree) -> bytes:
-    return safetensors.numpy.save(_arrays_by_name(tree))
-
-
-def _arrays_by_name(tree: PyTree) -> dict[str, np.ndarray]:
+    """Return a pytree's arrays as safetensors, each under its place in the tree."""
     named = zip(_names(tree), jax.tree.leaves(tree), strict=True)
-    return {name: np.asarray(_plain(leaf)) for name, leaf in named if _is_array(leaf)}
+    return safetensors.numpy.save({name: np.asarray(_plain(leaf)) for name, leaf in named if _is_array(leaf)})
 
 
 def _names(tree: PyTree) -> list[str]:
-    """Every leaf's place in the tree, in words: "layers.0.weight"."""
+    """Return every leaf's place in the tree, in words: "layers.0.weight"."""
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
     return [jax.tree_util.keystr(path, simple=True, separator=".") for path in paths]
 
@@ -301,5 +351,5 @@ def _is_array(leaf: object) -> bool:
 
 
 def _plain(array: jax.Array) -> jax.Array:
-    """The array, or, of random keys, their numbers."""
+    """Return the array, or, of random keys, their numbers."""
     return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array

@@ -17,11 +17,10 @@ from gymnasium.spaces import Box, flatdim
 from gymnasium.vector import SyncVectorEnv
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from cumulant.bounds import check_memory
+from cumulant.config import PRESETS, FreePlay, check_memory
 from cumulant.features.coordinates import Features, Inputs, inputs_of, true_features
 from cumulant.freeplay.learning import check_size, learn, start, train
 from cumulant.freeplay.networks import make_network
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.errors import LanguageError
 from cumulant.goals.language import parse
 from cumulant.goals.tasks import THIRDS

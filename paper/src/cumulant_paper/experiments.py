@@ -4,18 +4,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import inputs_of, true_features
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import make_network
 from cumulant.freeplay.runs import Diverged
-from cumulant.freeplay.settings import FreePlay
 from cumulant.sweeps.experiments import Experiment, Outcome
 from cumulant.sweeps.judging import Evaluation
 from cumulant.worlds.shapes import SHAPES
@@ -73,7 +73,6 @@ class Costs(NamedTuple):
 class Part(ABC):
     """A method and its settings, of which figures are made. A kind of part is a frozen dataclass that extends this."""
 
-    measures_features: ClassVar[bool] = False  # whether a run says how disentangled its features are
     objects: int = 2
 
     @property

@@ -137,10 +137,8 @@ class Pixels(Figure):
         rounded = {line: {seed: round(score, 4) for seed, score in seeds.items()} for line, seeds in scores.items()}
         measures = {run.name: run.measures for run in runs if run.measures is not None}
         report = {"lines": plain_ends(found), "measures": measures, "disentanglement": rounded} | _about(runs)
-        unmeasured = [run.name for run in runs if PARTS[run.name].measures_features and run.measures is None]
-        missing = tuple(f"{name} has no measures.json: run it again to see its disentanglement" for name in unmeasured)
         draw = partial(draw_from_pixels, rows=rows, scores=scores)
-        return Summary(report, [ends_table(self.title, found)], draw, missing)
+        return Summary(report, [ends_table(self.title, found)], draw)
 
 
 @dataclass(frozen=True)

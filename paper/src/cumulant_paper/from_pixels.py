@@ -7,11 +7,10 @@ from typing import cast
 
 import jax
 
+from cumulant.config import FreePlay, Represent
 from cumulant.features.disentanglement import independence
 from cumulant.features.encoder import measure
 from cumulant.features.representation import represent
-from cumulant.features.settings import Represent
-from cumulant.freeplay.settings import FreePlay
 from cumulant.sweeps.experiments import Outcome
 from cumulant.sweeps.judging import TUNING_SEED, few_shot, zero_shot
 from cumulant.sweeps.run_folders import Measured, Row
@@ -61,8 +60,6 @@ class FromPixels(Part):
 
     pipeline: Pipeline
     search: bool = False  # for a learner's settings: a seed that no figure has
-
-    measures_features = True
 
     def settings(self) -> Pipeline:
         """Return the pipeline's; whether they are searched for shows in the scale."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
+from cumulant.config import PRESETS, FreePlay, for_features
 from cumulant.sweeps.experiments import Outcome
 from cumulant.sweeps.judging import zero_shot
 from cumulant.sweeps.run_folders import Row

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from cumulant.config import PRESETS, FreePlay
 from cumulant.features.coordinates import Features, entangled_features, true_features
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.goals.tasks import tables_of
 from cumulant.sweeps.experiments import Outcome
 from cumulant.sweeps.judging import few_shot, judged, rows_of, zero_shot
@@ -62,8 +62,6 @@ class PlayThenGpi(Part):
     entangled: bool = False  # each seed with a rotation of its own
     best: bool = False  # committed GPI and our few-shot; otherwise the paper's plain GPI and regression
     aligned: bool = False  # evaluate on regions that follow the bins, too
-
-    measures_features = True
 
     def costs(self) -> Costs:
         """Return free play's."""

@@ -14,8 +14,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
+from cumulant.config import PRESETS, FreePlay, for_features
 from cumulant.features.coordinates import true_features
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
 from cumulant.sweeps.experiments import Outcome
 from cumulant.sweeps.judging import TUNING_SEED, judged, zero_shot
 from cumulant.sweeps.run_folders import Row

@@ -12,7 +12,6 @@ import tyro
 from tyro.conf import DisallowNone, PositionalMetavarFromFieldName, subcommand
 
 import cumulant
-from cumulant.bounds import OutOfBounds
 from cumulant.commands.demo import Demo
 from cumulant.commands.evaluate import Evaluate
 from cumulant.commands.explain import Explain
@@ -27,6 +26,7 @@ from cumulant.commands.serve import Serve
 from cumulant.commands.solve import Solve
 from cumulant.commands.sweep import Sweep
 from cumulant.commands.worlds import Check, Worlds, fold_world
+from cumulant.config import OutOfBounds
 
 _DESCRIPTION = """Play freely once, with no reward; then act on any goal at once, in words or as a reward.
 

@@ -36,7 +36,7 @@ class Demo:
         with on_terminal("loading", self.json):
             import jax
 
-            from cumulant.bounds import check_memory
+            from cumulant.config import check_memory
             from cumulant.goals.plans import tables_of
             from cumulant.transfer.evaluation import check_episodes, evaluate_references, summarise
             from cumulant.worlds.episodes import rollouts

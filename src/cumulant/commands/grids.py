@@ -99,9 +99,8 @@ def trials_of(fixed: Choice, grids: Sequence[Mapping[str, Any]], own: str) -> "l
 
 
 def _trial(given: Choice, own: str, worlds: "dict[str, World]") -> "Trial":
-    from cumulant.bounds import OutOfBounds
     from cumulant.commands.pretrain import suited
-    from cumulant.freeplay.settings import PRESETS, FreePlay
+    from cumulant.config import PRESETS, FreePlay, OutOfBounds
     from cumulant.sweeps.trials import Evaluation, Trial
 
     left: Choice = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}

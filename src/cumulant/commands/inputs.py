@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, arg
 
-from cumulant.bounds import check_seed
+from cumulant.config import check_seed
 
 if TYPE_CHECKING:
     import numpy as np

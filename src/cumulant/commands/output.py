@@ -109,9 +109,10 @@ def print_markdown(text: str) -> None:
 
 def as_json(results: "dict[str, dict[str, Success]]") -> dict[str, Any]:
     """Return success by method and class, as JSON holds it."""
+    from msgspec.structs import asdict
 
     def plain(success: "Success") -> dict[str, Any]:
-        return {name: value for name, value in success._asdict().items() if name != "violated" or value is not None}
+        return {name: value for name, value in asdict(success).items() if name != "violated" or value is not None}
 
     return {name: {c: plain(success) for c, success in by_class.items()} for name, by_class in results.items()}
 

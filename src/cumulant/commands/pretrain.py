@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from cumulant.commands.hosts import meet
 from cumulant.commands.inputs import (
     OBJECTS,
     BadInput,
     Flag,
-    NoDefault,
     Objects,
     at_least,
     features_named,
@@ -27,7 +25,7 @@ from cumulant.commands.inputs import (
 )
 from cumulant.commands.output import on_terminal, print_json
 from cumulant.commands.worlds import GYMNASIUM, typed, world_asked, world_named
-from cumulant.freeplay.settings import PRESETS, FreePlay, for_features
+from cumulant.config import PRESETS, FreePlay, for_features
 
 if TYPE_CHECKING:
     from cumulant.features.coordinates import Features
@@ -59,9 +57,6 @@ class Pretrain:
     resume: Flag = False  # Go on with the run in the folder.
     force: Flag = False  # Overwrite the run in the folder.
     checkpoint_seconds: float = 60.0  # Time between checkpoints.
-    # That share the run, which may be resumed on any number. By default one, or all of the processes that `srun`,
-    # `mpirun` or JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID have meet; 1: this process by itself.
-    devices: NoDefault[int | None] = None
     tensorboard: Flag = False  # Write TensorBoard events too (extra `tensorboard`).
     json: Flag = False  # One JSON object on stdout, and nothing else.
     settings: Annotated[OmitArgPrefixes[GivenSettings], arg(name="free play", help="")] = _NOTHING_GIVEN
@@ -70,21 +65,16 @@ class Pretrain:
         """Train, unless the folder already holds a run."""
         with on_terminal("loading", self.json):
             from cumulant.commands.progress import Reporter
-            from cumulant.freeplay import processes
             from cumulant.freeplay.runs import Diverged
             from cumulant.goals.suites import example as example_of
             from cumulant.storage import Unreadable, Unwritable
             from cumulant.transfer.library_folders import written_card
             from cumulant.transfer.pretraining import pretrain
 
-            if self.devices != 1:
-                meet()
-            with processes.together():
-                world, features, settings = self._checked()
+            world, features, settings = self._checked()
         stop, updates = _Interrupt(), settings.updates
         try:
-            writes_board = self.tensorboard and processes.is_first()
-            reporter = Reporter(updates, self.json, self.out / "tensorboard" if writes_board else None)
+            reporter = Reporter(updates, self.json, self.out / "tensorboard" if self.tensorboard else None)
             with reporter, stop:
                 library = pretrain(
                     world,
@@ -97,7 +87,6 @@ class Pretrain:
                     stop.requested,
                     self.checkpoint_seconds,
                     self.force,
-                    self.devices,
                 )
         except (Diverged, Unreadable, Unwritable, ValueError, ModuleNotFoundError) as error:
             raise BadInput(str(error)) from None
@@ -118,26 +107,22 @@ class Pretrain:
         print(f"Next: cumulant solve {goal} --library {self.out}{own}")
 
     def _checked(self) -> "tuple[World, Features, FreePlay]":
-        """Return what is to be run, once nothing stands in its way; only the first process needs the folder."""
+        """What is to be run, once nothing stands in its way."""
         from cumulant.freeplay.checkpoints import holds_a_run, was_begun
-        from cumulant.freeplay.devices import mesh_of
         from cumulant.freeplay.learning import check_size
-        from cumulant.freeplay.processes import is_first
 
         at_least("checkpoint-seconds", self.checkpoint_seconds, 0)
         if self.resume and self.force:
             raise BadInput("--resume goes on with a run, and --force overwrites it: choose one of them")
-        if self.resume and is_first() and not was_begun(self.out):
+        if self.resume and not was_begun(self.out):
             raise BadInput(f"{self.out} holds no run: there is nothing to resume")
         world, features = self._world_and_features()
         key_of(self.seed)
-        if is_first() and holds_a_run(self.out) and not (self.resume or self.force):
+        if holds_a_run(self.out) and not (self.resume or self.force):
             raise BadInput(f"{self.out} already holds a run: go on with --resume, or overwrite it with --force")
         settings = self.settings_for(world)
         check_size(world, settings, features)
-        mesh_of(self.devices, world, settings)
-        if is_first():
-            usable_folder(self.out)
+        usable_folder(self.out)
         return world, features, settings
 
     def settings_for(self, world: "World") -> FreePlay:

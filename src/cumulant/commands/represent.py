@@ -21,7 +21,7 @@ from cumulant.commands.inputs import (
     usable_folder,
 )
 from cumulant.commands.output import doing, on_terminal, print_json, print_table
-from cumulant.features.settings import Represent
+from cumulant.config import Represent
 
 if TYPE_CHECKING:
     from cumulant.features.encoder import Encoder, Measures
@@ -77,8 +77,7 @@ class RepresentCommand:
         """Learn, judge and draw; only then touch the folder, which is locked meanwhile."""
         with on_terminal("loading", self.json):
             from cumulant.features.representation import check_size
-            from cumulant.locks import Locked, locked
-            from cumulant.storage import Unwritable
+            from cumulant.storage import Locked, Unwritable, locked
 
             world = self.world()
             at_least("labelled", self.labelled, 0)

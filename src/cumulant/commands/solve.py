@@ -59,7 +59,7 @@ class Solve:
         with on_terminal("loading", self.json):
             import jax
 
-            from cumulant.bounds import check_memory
+            from cumulant.config import check_memory
             from cumulant.goals.plans import Plan, tables_of
             from cumulant.storage import write_whole
             from cumulant.transfer.evaluation import summarise
@@ -117,7 +117,7 @@ class Solve:
 
     def _check(self) -> None:
         """Refuse what cannot be done, before anything is loaded."""
-        from cumulant.bounds import check_seed
+        from cumulant.config import check_seed
         from cumulant.transfer.evaluation import check_episodes
         from cumulant.transfer.inference import check_budget
 

@@ -10,23 +10,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, UInt8
+from msgspec import Struct
 
 from cumulant import storage
+from cumulant.config import Represent, restored
 from cumulant.features.autoencoders import Autoencoder, Keypoints, Vae, in_half_precision
 from cumulant.features.disentanglement import assignment, dci, mig, rank_correlations
 from cumulant.features.grounding import Grounding
-from cumulant.features.settings import Represent
 from cumulant.goals.feature import names_of
 from cumulant.storage import Unreadable
 from cumulant.worlds.protocol import World
 from cumulant.worlds.shipped import describe, restore
 
 FORMAT = 2
-_READ = (1, 2)  # formats; the first is of version 0.1
-_FIRST_KIND = "PixelSpriteworld"  # of world, where a folder does not say: version 0.1 knew no other that shows frames
 _HALF_PRECISION = ("gpu",)  # backends whose matrix units are made for it; a point moves by less than a tenth of a pixel
 
 Rows = TypeVar("Rows", jax.Array, np.ndarray)
+
+
+class _Config(Struct, forbid_unknown_fields=True):
+    """What config.json says of an encoder."""
+
+    format: int
+    world: dict[str, Any]
+    represent: dict[str, Any]
+    kept: int
+    grounded: bool
+    sha256: str
 
 
 class Encoder(eqx.Module):
@@ -89,15 +99,15 @@ class Encoder(eqx.Module):
         """Read an encoder. Unreadable, if the folder holds none."""
         folder = Path(folder)
         info = storage.read_info(folder)
-        kinds = {"world": dict, "represent": dict, "kept": int, "grounded": bool}
-        if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
+        if info.get("format") != FORMAT:
             raise Unreadable(f"{folder} is not an encoder that this version reads")
         try:
-            world = restore({"kind": _FIRST_KIND} | info["world"])
+            stored = restored(_Config, info)
+            world = restore(stored.world)
             if world is None:
-                raise ValueError(f"there is no world of kind {info['world'].get('kind')!r}")
-            settings = Represent(**info["represent"])
-            k, grounded, names = info["kept"], info["grounded"], len(world.feature_names)
+                raise ValueError(f"there is no world of kind {stored.world.get('kind')!r}")
+            settings = Represent(**stored.represent)
+            k, grounded, names = stored.kept, stored.grounded, len(world.feature_names)
             if not 1 <= k <= settings.latents:
                 raise ValueError(f"{k} of {settings.latents} latents cannot be kept")
             blank = eqx.filter_eval_shape(make_autoencoder, world, settings, jax.random.key(0))

@@ -13,11 +13,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt8
 
-from cumulant.bounds import check_memory
+from cumulant.config import Represent, check_memory
 from cumulant.features.autoencoders import Autoencoder, Decoder, image_of
 from cumulant.features.encoder import Encoder, encoded, in_parts, make_autoencoder, random_frames, scaled
 from cumulant.features.grounding import check_labels, ground
-from cumulant.features.settings import Represent
 from cumulant.goals.bins import bin_index
 from cumulant.worlds.episodes import random_policy, rollout
 from cumulant.worlds.protocol import World, never

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cumulant import storage
-from cumulant.locks import was_locked
-from cumulant.storage import Unreadable, Unwritable, aside, discard, in_one_line, write_whole
+from cumulant.storage import Unreadable, Unwritable, aside, discard, in_one_line, was_locked, write_whole
 
 _KEPT = 2  # checkpoints
 _FOLDER, _METRICS = "checkpoints", "metrics.jsonl"
@@ -89,10 +88,7 @@ def latest(out: Path, like: Arrays, about: dict[str, Any], report: Report) -> Ar
     for path in reversed(found):
         try:
             info = storage.read_info(path)
-            if missing := about.keys() - info.keys() - {"format"}:
-                raise Unreadable(f"{path / 'config.json'} is no checkpoint's: it lacks {', '.join(sorted(missing))}")
-            settings = about | {"format": info.get("format")}  # how it was written does not matter: version 0.1 differs
-            if {name: info.get(name) for name in settings} != json.loads(json.dumps(settings)):
+            if {name: info.get(name) for name in about} != json.loads(json.dumps(about)):
                 raise ValueError(f"{out} holds a run with other settings: resume it with the same")
             return storage.read(path, like)
         except Unreadable as error:
@@ -130,4 +126,4 @@ def _update_of(line: str) -> float:
     try:
         return float(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return math.inf  # half a line, for earlier versions added one at a time, or a damaged one
+        return math.inf  # damaged

@@ -9,12 +9,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from cumulant.bounds import check_memory
+from cumulant.config import FreePlay, check_memory
 from cumulant.features.coordinates import Features, Inputs, inputs_of, resolution_of, world_of
-from cumulant.freeplay.devices import everywhere, settled, spread
 from cumulant.freeplay.networks import GoalConditioned, Network, make_network, merged, own_values
 from cumulant.freeplay.replay import Replay, Transition, add, empty, sample
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
 from cumulant.worlds.protocol import Episodes, World, advance, at_once, begin, ends
 
@@ -97,9 +95,9 @@ def _one_after_the_other(
         key, key_play, key_learn = jax.random.split(training.key, 3)
         training = collect(world, config, features, training._replace(key=key), key_play)
         training, loss = learn(config, training, key_learn)
-        return settled(training), total + loss
+        return training, total + loss
 
-    return jax.lax.fori_loop(training.update, until, step, (settled(training), jnp.zeros(())))
+    return jax.lax.fori_loop(training.update, until, step, (training, jnp.zeros(())))
 
 
 def _beside_the_host(
@@ -157,7 +155,7 @@ def experience(
         switch |= jax.random.uniform(key_switch, (n,)) < 1 / config.switch_every
     others = _random_policies(config, len(training.replay.changes), key_policy)
     policy = jnp.where(switch[:, None], others, training.policy)
-    replay = add(training.replay, everywhere(transition), config.stratified, resolution_of(features, world))
+    replay = add(training.replay, transition, config.stratified, resolution_of(features, world))
     return training._replace(replay=replay, episodes=episodes, x=x, policy=policy)
 
 
@@ -176,7 +174,7 @@ def _greedy(config: FreePlay, network: Network, x: Float[Array, " n"], policy: I
 
 def learn(config: FreePlay, training: Training, key: PRNGKeyArray) -> tuple[Training, Float[Array, ""]]:
     """One update of the network, and of the target that follows it."""
-    return update(config, training, spread(sample(training.replay, key, config.batch)))
+    return update(config, training, sample(training.replay, key, config.batch))
 
 
 def update(config: FreePlay, training: Training, batch: Transition) -> tuple[Training, Float[Array, ""]]:

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Inputs
-from cumulant.freeplay.settings import FreePlay
 
 
 def centred(x: Float[Array, " n"], inputs: Inputs) -> Float[Array, " n"]:

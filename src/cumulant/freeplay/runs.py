@@ -11,16 +11,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import Features
-from cumulant.freeplay import checkpoints, processes
+from cumulant.freeplay import checkpoints
 from cumulant.freeplay.checkpoints import Report
-from cumulant.freeplay.devices import over, place
 from cumulant.freeplay.learning import Training, start, train
 from cumulant.freeplay.networks import Network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unwritable
 from cumulant.worlds.failures import plainly
 from cumulant.worlds.protocol import World, at_once
@@ -53,27 +51,23 @@ def play_freely(
     resume: bool = False,
     checkpoint_every: float = 60.0,
     rehearsed: Sequence[Callable[[Network], object]] = (),
-    mesh: Mesh | None = None,
 ) -> Network | None:
     """Learn Ψ, and return its network, or None if `should_stop` ended the run.
 
     `judge` gives the success of a network on the way, if there is any to tell. With `out`, metrics and checkpoints go
     there, and `about` says whose they are: `resume` goes on from the last one if it was about the same. What cannot be
     written on the way is reported as "unsaved" and tried again after the next part; at the end it is Unwritable.
-    What is `rehearsed` will be called with a network later, and may be compiled while training is. A `mesh` is the
-    devices that share the run, which goes on from checkpoints of any number of them. Where they are several processes'
-    devices, each calls this; the first has the others' `out`, too.
+    What is `rehearsed` will be called with a network later, and may be compiled while training is.
     """
     about, lines = about or {}, list[str]()
     with plainly():
         arrays, static = eqx.partition(start(world, config, features, jax.random.key(seed)), eqx.is_array)
         jax.block_until_ready(arrays)
-    if resume:
+    if resume and out:
         arrays, lines = _resumed(world, out, arrays, about, report)
     report({"event": "busy", "message": "compiling"})
     with _rehearsing(rehearsed if _compiles_beside(world) else (), eqx.combine(arrays.network, static.network)):
-        arrays = place(mesh, arrays)
-        advance, compile_seconds = compiled(world, config, features, arrays, static, mesh)
+        advance, compile_seconds = compiled(world, config, features, arrays, static)
     report({"event": "compiled", "seconds": compile_seconds, "update": int(arrays.update)})
     parts, seconds, saved = parts_of(config.updates), 0.0, time.monotonic()
     while (update := int(arrays.update)) < config.updates:
@@ -86,18 +80,16 @@ def play_freely(
             raise Diverged(f"the loss is {float(loss)} at update {update}; {checkpoints.last_good(out)}")
         metrics = {"event": "progress", "update": update, "env_steps": update * config.num_envs, "loss": float(loss)}
         if is_judged(parts, update):
-            success = judge(eqx.combine(processes.at_home(arrays.network), static.network))
+            success = judge(eqx.combine(arrays.network, static.network))
             metrics |= {} if success is None else {"success": success}
         report(metrics | {"seconds": seconds})
         lines.append(checkpoints.line_of(metrics))
-        overdue = out is not None and time.monotonic() - saved > checkpoint_every
-        stopping, saving = processes.any_of(should_stop() and update < config.updates, overdue)
-        whole = processes.gathered(arrays) if stopping or saving else arrays
+        stopping = should_stop() and update < config.updates
         try:
             if out:
                 checkpoints.write_metrics(out, lines)  # before a checkpoint, which vouches for those up to it
-            if out and (stopping or saving):
-                checkpoints.save(out, update, whole, about)
+            if out and (stopping or time.monotonic() - saved > checkpoint_every):
+                checkpoints.save(out, update, arrays, about)
                 saved = time.monotonic()
         except Unwritable as error:
             if stopping:
@@ -108,20 +100,17 @@ def play_freely(
     if out:
         checkpoints.write_metrics(out, lines)  # again, for the last time could have failed
     report({"event": "finished", "seconds": seconds})
-    return eqx.combine(processes.at_home(arrays.network), static.network)
+    return eqx.combine(arrays.network, static.network)
 
 
 def _resumed(
-    world: World, out: Path | None, first: Training, about: dict[str, Any], report: Report
+    world: World, out: Path, first: Training, about: dict[str, Any], report: Report
 ) -> tuple[Training, list[str]]:
-    """The arrays of the last checkpoint, which the first process has, in all of them; and the metrics up to it."""
-    with processes.together():
-        arrays = checkpoints.latest(out, first, about, report) if out else first
-    arrays = processes.of_the_first(arrays)
+    """Return the arrays of the last checkpoint, and the metrics up to it."""
+    arrays = checkpoints.latest(out, first, about, report)
     if at_once(world) is not None:  # episodes on the host ended with the process that played them
         arrays = arrays._replace(episodes=first.episodes, x=first.x, policy=first.policy)
-    with processes.together():
-        return arrays, checkpoints.read_metrics(out, int(arrays.update)) if out else []
+    return arrays, checkpoints.read_metrics(out, int(arrays.update))
 
 
 def parts_of(updates: int) -> list[int]:
@@ -168,17 +157,15 @@ def _advanced(given: tuple[World, FreePlay, Features, Array], training: Training
 
 
 def compiled(
-    world: World, config: FreePlay, features: Features, arrays: Training, static: Training, mesh: Mesh | None = None
+    world: World, config: FreePlay, features: Features, arrays: Training, static: Training
 ) -> tuple[Advance, float]:
-    """Training as one program over arrays alone, and the seconds it took to compile."""
+    """Compile training as one program over arrays alone; return it, and the seconds that took."""
     begun = time.perf_counter()
-    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
 
     def given(until: int) -> tuple[World, FreePlay, Features, Array]:
-        return world, config, features, jax.device_put(jnp.int32(until), everywhere)
+        return world, config, features, jnp.int32(until)
 
-    with over(mesh):
-        program = _advanced.lower(given(0), eqx.combine(arrays, static)).compile()  # type: ignore[attr-defined]
+    program = _advanced.lower(given(0), eqx.combine(arrays, static)).compile()  # type: ignore[attr-defined]
 
     def advance(arrays: PyTree, until: int) -> tuple[PyTree, Array]:
         training, loss = program(given(until), eqx.combine(arrays, static))

@@ -9,7 +9,7 @@ from operator import and_, or_
 
 import numpy as np
 
-from cumulant.bounds import OutOfBounds
+from cumulant.config import OutOfBounds
 from cumulant.goals.feature import Feature, described, names_of
 from cumulant.goals.plans import Contradiction, Plan, Stage
 from cumulant.goals.regions import checked_bins, common

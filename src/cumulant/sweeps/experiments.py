@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+from msgspec import Meta
 
 import cumulant
-from cumulant.bounds import check_settings
-from cumulant.locks import locked
-from cumulant.storage import Unwritable, discard, in_one_line, parsed, read_plain, sync_folder, write_json
+from cumulant.config import check_settings
+from cumulant.storage import Unwritable, discard, in_one_line, locked, parsed, read_plain, sync_folder, write_json
 from cumulant.sweeps.run_folders import Measured, Row, is_finished, write_run
 from cumulant.sweeps.statistics import by_class
 
 Report = Callable[[dict[str, Any]], None]  # hears {"event": ..., "trial": a folder's name, ...}
 FAILURE = "failure.json"  # in the folder of a failed experiment: the reason
-IN_STEP = (1, 10_000)  # bounds of the runs in one program
+InOneProgram = Annotated[int, Meta(ge=1, le=10_000)]  # runs: a sweep has no more
 ON_A_GPU = 16  # runs in one program: small networks leave most of it idle
 _MAKING = ".making.tmp"  # where folders are until they are whole
 _FAILURE_BYTES = 2**16
@@ -93,11 +93,11 @@ class Local:
     4
     """
 
-    in_step: int | None = None  # Runs in one program, at most; by default what suits this machine.
+    in_step: InOneProgram | None = None  # Runs in one program, at most; by default what suits this machine.
 
     def __post_init__(self) -> None:
         """Refuse what is no number of runs."""
-        check_settings(self, in_step=IN_STEP)
+        check_settings(self)
 
     def together(self) -> int:
         """Return 1 on a CPU, which takes runs in turn anyway, and several on a GPU."""

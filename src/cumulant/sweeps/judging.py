@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 from jaxtyping import Array, Bool, Float, Key
+from msgspec import Meta
 
-from cumulant.bounds import Bounds, OutOfBounds, check_settings
+from cumulant.config import check_settings
 from cumulant.goals.suites import MAX_TASKS, general_suite, has_sprites, suite
 from cumulant.goals.tasks import Task, tables_of
 from cumulant.goals.weights import padded
@@ -37,17 +38,14 @@ class Evaluation:
     1000
     """
 
-    tasks_per_class: int = 3
-    task_seed: int = TUNING_SEED  # of the tasks, and of the starts they are evaluated from
-    episodes: int = 256  # a task, a seed and a point of a curve
+    tasks_per_class: Annotated[int, Meta(ge=1, le=MAX_TASKS)] = 3
+    task_seed: Annotated[int, Meta(ge=0, lt=SEEDS)] = TUNING_SEED  # of the tasks, and of their starts
+    episodes: Annotated[int, Meta(ge=1, le=MAX_EPISODES)] = 256  # a task, a seed and a point of a curve
     budgets: tuple[int, ...] = ()  # labelled steps
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played."""
-        bounds: dict[str, Bounds] = {"tasks_per_class": (1, MAX_TASKS), "task_seed": (0, SEEDS - 1)}
-        check_settings(self, **bounds, episodes=(1, MAX_EPISODES))
-        if not isinstance(self.budgets, tuple):
-            raise OutOfBounds(f"budgets must be a list of whole numbers, but is {self.budgets!r}")
+        check_settings(self)
         for budget in self.budgets:
             check_budget(budget)
 

@@ -10,10 +10,12 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cumulant.bounds import OutOfBounds, check_settings
-from cumulant.sweeps.experiments import IN_STEP, ON_A_GPU, Filled, Job, Report, failed, fill, in_words
+from msgspec import Meta
+
+from cumulant.config import OutOfBounds, check_settings
+from cumulant.sweeps.experiments import ON_A_GPU, Filled, InOneProgram, Job, Report, failed, fill, in_words
 
 _OF_THE_MEMORY = 0.9  # of a GPU, which JAX takes at once; the rest is the driver's
 _ANSWERS_IN = 5.0  # seconds
@@ -40,15 +42,15 @@ class Ray:
     """
 
     address: str = "auto"  # Of the cluster's head, HOST:PORT; "auto" finds the one that this machine is part of.
-    cpus: float = 1.0  # Of a task.
-    gpus: float = 0.0  # Of a task.
-    retries: int = 2  # Of a task whose worker died.
-    in_step: int | None = None  # Trials in one task, at most; by default one on CPUs, and several on a GPU.
+    cpus: Annotated[float, Meta(ge=0, le=1_024)] = 1.0  # Of a task.
+    gpus: Annotated[float, Meta(ge=0, le=64)] = 0.0  # Of a task.
+    retries: Annotated[int, Meta(ge=0, le=100)] = 2  # Of a task whose worker died.
+    in_step: InOneProgram | None = None  # Trials in one task, at most; by default one on CPUs, and several on a GPU.
     prepare: Callable[[], None] = _nothing
 
     def __post_init__(self) -> None:
         """Refuse what no cluster could give."""
-        check_settings(self, cpus=(0, 1_024), gpus=(0, 64), retries=(0, 100), in_step=IN_STEP)
+        check_settings(self)
         if self.gpus > 1 and self.gpus % 1:
             raise OutOfBounds(f"gpus must be a part of one or a whole number, but is {self.gpus}")
 

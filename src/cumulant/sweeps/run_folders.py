@@ -1,8 +1,8 @@
 """Run folders: the only place that writes and reads them.
 
 A run folder has metrics.jsonl, a line for every measured success; measures.json, where features were measured; and
-config.json, written last, so that a folder that has one is finished. It vouches for the others and itself by checksums,
-which version 0.1 did not know. Figures are drawn from these folders alone.
+config.json, written last, so that a folder that has one is finished. It vouches for the others and itself by checksums.
+Figures are drawn from these folders alone.
 """
 
 import hashlib
@@ -10,14 +10,20 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, TypeVar
 
+from msgspec import Meta
+
+from cumulant.config import OutOfBounds, Share, restored
 from cumulant.storage import Unreadable, parsed, read_info, read_plain, write_info, write_whole
 
+T = TypeVar("T")
 FORMAT = 2
-_READ = (1, 2)  # formats; the first is of version 0.1, which did not say so
 _METRICS, _MEASURES = "metrics.jsonl", "measures.json"
 _FILE_BYTES = 2**23  # of each of them, at most: fifty times what has been recorded
+
+_MOST = 2**53  # episodes, or environment steps
+_Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 
 
 class Row(NamedTuple):
@@ -27,9 +33,9 @@ class Row(NamedTuple):
     kind: str  # the class of the task
     task: str  # its canonical phrase
     seed: int
-    steps: int  # 0: zero-shot, or what needs no steps
-    success: float
-    episodes: int
+    steps: Annotated[int, Meta(ge=0, le=_MOST)]  # 0: zero-shot, or what needs no steps
+    success: Share
+    episodes: Annotated[int, Meta(ge=1, le=_MOST)]
 
 
 class Measured(TypedDict):
@@ -65,9 +71,9 @@ class _Config(TypedDict):
     """What config.json says of a run; there may be more."""
 
     settings: dict[str, Any]
-    seconds: dict[str, float]
+    seconds: dict[str, _Seconds]
     device: str
-    files: NotRequired[dict[str, str]]  # their checksums; version 0.1 kept none
+    files: dict[str, str]  # their checksums
 
 
 def write_run(
@@ -88,64 +94,45 @@ def write_run(
 def read_run(folder: Path) -> Run:
     """A finished run. Unreadable, if it is not just what was written."""
     config = read_info(folder)
-    known = config.get("format", 1)
-    if known not in _READ or ("files" in config) != (known != 1):
+    if config.get("format") != FORMAT:
         raise Unreadable(f"{folder} is not a run that this version reads")
-    _check(config, _Config, folder / "config.json")
-    checksums = config.get("files")
-    rows, measures = _read_rows(folder, checksums), _read_measures(folder, checksums)
-    return Run(folder.name, config["settings"], config["seconds"], config["device"], rows, measures)
+    told = _checked(config, _Config, folder / "config.json")
+    rows, measures = _read_rows(folder, told["files"]), _read_measures(folder, told["files"])
+    return Run(folder.name, told["settings"], told["seconds"], told["device"], rows, measures)
 
 
-def _read_rows(folder: Path, checksums: Mapping[str, str] | None) -> list[Row]:
+def _read_rows(folder: Path, checksums: Mapping[str, str]) -> list[Row]:
     path = folder / _METRICS
     lines = [parsed(line, path) for line in _read_file(folder, _METRICS, checksums).splitlines()]
-    for line in lines:
-        _check(line, Row, path)
-    return [Row(*(line[name] for name in Row._fields)) for line in lines]
+    if odd := [line for line in lines if not isinstance(line, dict) or line.keys() != set(Row._fields)]:
+        raise Unreadable(f"{path} is no run's: {odd[0]!r} has not the fields {', '.join(Row._fields)}")
+    return [_checked([line[name] for name in Row._fields], Row, path) for line in lines]
 
 
-def _read_measures(folder: Path, checksums: Mapping[str, str] | None) -> list[Measured] | None:
+def _read_measures(folder: Path, checksums: Mapping[str, str]) -> list[Measured] | None:
     path = folder / _MEASURES
-    if not (path.exists() if checksums is None else _MEASURES in checksums):
+    if _MEASURES not in checksums:
         return None
-    measures = parsed(_read_file(folder, _MEASURES, checksums), path)
-    if not isinstance(measures, list):
-        raise Unreadable(f"{path} cannot be read: it is not a list")
-    for measured in measures:
-        _check(measured, Measured, path)
+    stored = _checked(parsed(_read_file(folder, _MEASURES, checksums), path), list, path)
+    if (measures := [_checked(each, Measured, path) for each in stored]) != stored:
+        raise Unreadable(f"{path} is no run's: it holds fields that nobody knows")
     return measures
 
 
-def _read_file(folder: Path, name: str, checksums: Mapping[str, str] | None) -> bytes:
+def _read_file(folder: Path, name: str, checksums: Mapping[str, str]) -> bytes:
     """What a file holds, if it is what config.json vouches for."""
     data = read_plain(folder, name, _FILE_BYTES)
-    if checksums is not None and checksums.get(name) != hashlib.sha256(data).hexdigest():
+    if checksums.get(name) != hashlib.sha256(data).hexdigest():
         raise Unreadable(f"{folder / name} is damaged: its checksum is not the one in config.json")
     return data
 
 
-def _check(values: Any, kind: type, path: Path) -> None:
-    """Unreadable, unless a JSON value is an object with the fields of a kind, each of its type."""
-    kinds = get_type_hints(kind)
-    if not isinstance(values, dict):
-        raise Unreadable(f"{path} cannot be read: {values!r} is not an object")
-    if missing := getattr(kind, "__required_keys__", kinds.keys()) - values.keys():
-        raise Unreadable(f"{path} is no run's: it lacks {', '.join(sorted(missing))}")
-    for name in kinds.keys() & values.keys():
-        if not _fits(values[name], kinds[name]):
-            raise Unreadable(f"{path} is no run's: {name} is {values[name]!r}")
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value from JSON is of a type; a whole number does for a float, but a truth value is no number."""
-    if kind is Any:
-        return True
-    if get_origin(kind) is dict:
-        return isinstance(value, dict) and all(_fits(each, get_args(kind)[1]) for each in value.values())
-    if get_origin(kind) is list:
-        return isinstance(value, list) and all(_fits(each, get_args(kind)[0]) for each in value)
-    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
+def _checked(value: Any, kind: type[T], path: Path) -> T:
+    """Return a JSON value as `kind` demands. Unreadable if it does not fit."""
+    try:
+        return restored(kind, value)
+    except OutOfBounds as error:
+        raise Unreadable(f"{path} is no run's: {error}") from None
 
 
 def is_finished(folder: Path, settings: Mapping[str, object]) -> bool:
@@ -160,8 +147,8 @@ def is_finished(folder: Path, settings: Mapping[str, object]) -> bool:
 def agrees(recorded: object, settings: object) -> bool:
     """Whether a recording's JSON describes these settings: plain values, or dictionaries and dataclasses of them.
 
-    A dataclass may have grown since the recording. What it did not know then was not yet a choice, and counts as what
-    was done `before`, or the default: so old runs stay good.
+    A dataclass may have grown since the recording. What it did not know then counts as the default: so old runs stay
+    good.
     """
     if isinstance(settings, Mapping):
         if not isinstance(recorded, Mapping) or recorded.keys() != settings.keys():
@@ -173,6 +160,6 @@ def agrees(recorded: object, settings: object) -> bool:
     if not isinstance(recorded, Mapping) or not recorded.keys() <= now.keys():
         return False
     newer = [field for field in fields(settings) if field.name not in recorded]
-    return all(now[field.name] == field.metadata.get("before", field.default) for field in newer) and all(
+    return all(now[field.name] == field.default for field in newer) and all(
         agrees(value, now[name]) for name, value in recorded.items()
     )

@@ -9,11 +9,10 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cumulant.bounds import OutOfBounds
+from cumulant.config import PRESETS, FreePlay, OutOfBounds
 from cumulant.features.coordinates import true_features
 from cumulant.freeplay.checkpoints import line_of, write_metrics
 from cumulant.freeplay.learning import check_size
-from cumulant.freeplay.settings import PRESETS, FreePlay
 from cumulant.sweeps.experiments import Ended, Engine, Experiment, Local, Outcome, Report, run
 from cumulant.sweeps.judging import SEEDS, Evaluation, few_shot, zero_shot
 from cumulant.transfer.library import Library

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from cumulant.bounds import check_memory
+from cumulant.config import FreePlay, check_memory
 from cumulant.features.coordinates import feature_count
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.bins import phi
 from cumulant.transfer.evaluation import check_episodes
 from cumulant.transfer.gpi import Gpi

@@ -13,8 +13,7 @@ from jaxtyping import Float
 from cumulant import storage
 from cumulant.features.disentanglement import independence
 from cumulant.goals.suites import example
-from cumulant.locks import locked
-from cumulant.storage import Unwritable
+from cumulant.storage import Unwritable, locked
 from cumulant.transfer import records
 from cumulant.transfer.evaluation import Success
 from cumulant.transfer.library import Library
@@ -84,7 +83,7 @@ def complete(folder: Path, found: Evaluation | Audited, library: Library) -> Lib
     with locked(folder):
         info = storage.read_info(folder)
         weights = info.get("sha256")
-        if info.get("format", 1) > 1 and weights != storage.checksum(library.network):  # version 0.1 kept another
+        if weights != storage.checksum(library.network):
             raise Unwritable(f"cannot write on the card of {folder}: it was trained anew while it was measured")
         known = records.read(folder, str(weights), len(library.feature_names))
         complete = replace(library, record=known + found)

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import NamedTuple
+from typing import Annotated
 
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree, Shaped
+from msgspec import Meta, Struct
 from scipy.special import betaincinv  # scipy.stats would take a second to import
 
-from cumulant.bounds import OutOfBounds
+from cumulant.config import OutOfBounds, Share
 from cumulant.goals.plans import Plan, tables_of
 from cumulant.goals.tasks import Task
 from cumulant.worlds.episodes import PolicyMaker, endings, random_policy
@@ -21,8 +22,10 @@ from cumulant.worlds.shipped import oracle_of
 _TAIL = 0.025  # left out at each end of an interval
 MAX_EPISODES = 10_000_000  # of a task, or from one start after the other: all are played side by side
 
+_Steps = Annotated[float, Meta(ge=0, le=1e12)]
 
-class Success(NamedTuple):
+
+class Success(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a policy reached the goal, and how soon.
 
     >>> import numpy as np
@@ -33,13 +36,20 @@ class Success(NamedTuple):
     (0.75, 4.0, 28.0)
     """
 
-    success: float
-    ci95: tuple[float, float]
-    mean_steps: float | None  # over the successful episodes: of a player that mostly fails, its luckiest
-    tasks: int
-    episodes: int  # in all
-    violated: float | None = None  # of plans: how often what is to be avoided was entered, or what is to be kept lost
-    steps_or_limit: float | None = None  # over all, a failure counting as the whole time limit: this ranks players
+    success: Share
+    ci95: tuple[Share, Share]
+    mean_steps: _Steps | None  # over the successful episodes: of a player that mostly fails, its luckiest
+    tasks: Annotated[int, Meta(ge=1, le=10**12)]
+    episodes: Annotated[int, Meta(ge=1, le=10**12)]  # in all
+    violated: Share | None = None  # of plans: how often what is to be avoided was entered, or what is to be kept lost
+    steps_or_limit: _Steps | None = None  # over all, a failure counting as the whole time limit: this ranks players
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if not self.ci95[0] <= self.success <= self.ci95[1]:
+            raise OutOfBounds(f"a success rate of {self.success} lies outside of its interval {self.ci95}")
+        if self.tasks > self.episodes:
+            raise OutOfBounds(f"{self.tasks} tasks take more than {self.episodes} episodes")
 
     def __repr__(self) -> str:
         low, high = self.ci95

@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from cumulant.bounds import OutOfBounds
+from cumulant.config import OutOfBounds
 from cumulant.transfer.exploration import AT_ONCE, collect, collect_at_random
 from cumulant.transfer.gpi import Gpi
 from cumulant.transfer.reward_models import Belief, Labelled, first, fit, least_squares

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from cumulant import storage
+from cumulant.config import FreePlay
 from cumulant.features.coordinates import (
     Features,
     Learnt,
@@ -24,7 +25,6 @@ from cumulant.features.coordinates import (
 )
 from cumulant.features.grounding import Grounding
 from cumulant.freeplay.networks import Network, make_network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described, names_of, words_of_bins
 from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.phrases import shortened
@@ -68,7 +68,7 @@ class Library:
     config: FreePlay
     network: Network
     features: Features = true_features  # f: observation → [0, 1]^d
-    moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other; 0.1 did not measure it
+    moved: Float[Array, "d d"] | None = None  # how far each feature's skills move every other, if measured
     tremble: tuple[float, ...] = ()  # of the world's own features, as shares of their ranges, where they do
     record: Record = records.UNKNOWN  # how it was made, and what was measured of it
 
@@ -327,11 +327,9 @@ class Library:
         blank = eqx.filter_eval_shape(
             lambda: make_network(stored.config, inputs, stored.world.num_actions, jax.random.key(0))
         )
-        moved = library_folders.stored_moved(path, stored.moved, inputs.features)
         record = records.read(path, stored.weights, inputs.features)
         network = storage.read(path, blank)
-        record = replace(record, weights=storage.checksum(network))  # 0.1 wrote the same arrays in another way
-        return cls(stored.world, stored.config, network, stored.features, moved, stored.tremble, record)
+        return cls(stored.world, stored.config, network, stored.features, stored.moved, stored.tremble, record)
 
 
 def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:

@@ -9,13 +9,15 @@ whole, and a record that was written before it counts only beside the weights th
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float
+from msgspec import Meta, Struct
 
 from cumulant import storage
+from cumulant.config import FreePlay, Share, restored
 from cumulant.features.coordinates import (
     Features,
     Learnt,
@@ -26,7 +28,6 @@ from cumulant.features.coordinates import (
 )
 from cumulant.features.encoder import Encoder
 from cumulant.freeplay.networks import Network
-from cumulant.freeplay.settings import FreePlay
 from cumulant.storage import Unreadable, write_whole
 from cumulant.transfer import records
 from cumulant.transfer.records import Record
@@ -37,10 +38,20 @@ FORMAT = 2
 CARD = "README.md"
 _MARK = "<!-- The card of a library of Cumulant, written from its other files: what is changed here is lost. -->"
 _CARD_BYTES = 2**20  # at most
-_READ = (1, 2)  # formats; the first is of version 0.1
 DIGITS = 4  # of how far skills move features, as config.json keeps it
-_MOVED, _TREMBLE = "moved", "tremble"
 _ENCODER = "encoder"  # the folder of learnt features inside a library's own
+
+
+class _Config(Struct, forbid_unknown_fields=True):
+    """What config.json says of a library."""
+
+    format: int
+    world: dict[str, Any]
+    features: str
+    free_play: dict[str, Any]
+    sha256: str  # of the weights
+    moved: tuple[tuple[Share, ...], ...] | None = None
+    tremble: tuple[Annotated[float, Meta(ge=0, lt=1)], ...] = ()
 
 
 class Stored(NamedTuple):
@@ -49,7 +60,7 @@ class Stored(NamedTuple):
     world: World
     config: FreePlay
     features: Features
-    moved: Any  # as JSON has it
+    moved: Float[Array, "d d"] | None
     tremble: tuple[float, ...]
     weights: str  # their checksum
 
@@ -75,8 +86,8 @@ def write(
     if isinstance(features, Encoder):
         features.save(encoder_folder(folder))
     moved, tremble = measured
-    found = {} if moved is None else {_MOVED: np.asarray(moved, float).round(DIGITS).tolist()}
-    found |= {_TREMBLE: list(tremble)} if tremble else {}
+    found = {} if moved is None else {"moved": np.asarray(moved, float).round(DIGITS).tolist()}
+    found |= {"tremble": list(tremble)} if tremble else {}
     records.write(folder, record)
     write_card(folder, card)
     storage.write(folder, network, describe(world, config, features) | found)
@@ -115,26 +126,31 @@ def forget(folder: Path) -> None:
 def read(path: Path, world: World | None, features: Features | None) -> Stored:
     """What a folder says. A world or features that it cannot bring must be given. Unreadable if anything is wrong."""
     info = storage.read_info(path)
-    kinds = {"world": dict, "free_play": dict, "features": str}
-    if info.get("format") not in _READ or not all(isinstance(info.get(name), kinds[name]) for name in kinds):
+    if info.get("format") != FORMAT:
         raise Unreadable(f"{path} is not a skill library that this version reads")
     try:
-        config = FreePlay(**info["free_play"])
-        known = world or shipped.restore(info["world"])
+        stored = restored(_Config, info)
+        config = FreePlay(**stored.free_play)
+        known = world or shipped.restore(stored.world)
     except (TypeError, ValueError) as error:
         raise Unreadable(f"{path / 'config.json'} is not valid: {error}") from None
     if known is None:
-        kind = info["world"].get("kind")
+        kind = stored.world.get("kind")
         raise Unreadable(f"{path} was made in a world of kind {kind!r}: give that world to load it")
-    if shipped.describe(known) != info["world"]:
-        raise Unreadable(f"{path} was made in another world: {info['world']}")
+    if shipped.describe(known) != stored.world:
+        raise Unreadable(f"{path} was made in another world: {stored.world}")
     try:
-        used = _stored_features(path, info["features"], known, features)
+        used = _stored_features(path, stored.features, known, features)
         check_features(used, known)
     except ValueError as error:
         raise Unreadable(f"{path}: {error}") from None
-    tremble = _stored_tremble(path, info.get(_TREMBLE), known)
-    return Stored(known, config, used, info.get(_MOVED), tremble, str(info.get("sha256")))
+    if len(stored.tremble) not in (0, len(known.feature_names)):
+        raise Unreadable(f"{path / 'config.json'} is not valid: tremble has {len(stored.tremble)} numbers")
+    moved, number = stored.moved, feature_count(used, known)
+    if moved is not None and [len(row) for row in moved] != [number] * number:
+        raise Unreadable(f"{path / 'config.json'} is not valid: moved is no table of {number} by {number}")
+    table = None if moved is None else jax.device_put(np.array(moved, np.float32))
+    return Stored(known, config, used, table, stored.tremble, stored.sha256)
 
 
 def describe(world: World, config: FreePlay, features: Features) -> dict[str, Any]:
@@ -192,28 +208,3 @@ def _stored_features(path: Path, name: str, world: World, given: Features | None
             f"{path} was made with the features {name!r}, which a folder cannot bring: give them to load it"
         )
     return given
-
-
-def _stored_tremble(path: Path, stored: Any, world: World) -> tuple[float, ...]:
-    """How far features tremble, as config.json has it."""
-    if stored is None:
-        return ()
-    shares = isinstance(stored, list) and all(isinstance(share, float | int) and 0 <= share < 1 for share in stored)
-    if not shares or len(stored) != len(world.feature_names):
-        number = len(world.feature_names)
-        raise Unreadable(f"{path / 'config.json'} is not valid: {_TREMBLE!r} holds no {number} shares of 1")
-    return tuple(map(float, stored))
-
-
-def stored_moved(path: Path, stored: Any, number: int) -> Float[Array, "d d"] | None:
-    """How far skills move other features, as config.json has it."""
-    if stored is None:
-        return None
-    try:
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
-            moved = np.asarray(stored, np.float32)
-    except (TypeError, ValueError, OverflowError):
-        moved = np.empty(0, np.float32)
-    if moved.shape != (number, number) or not ((moved >= 0) & (moved <= 1)).all():
-        raise Unreadable(f"{path / 'config.json'} is not valid: {_MOVED!r} holds no [{number}, {number}] shares of 1")
-    return jax.device_put(moved)

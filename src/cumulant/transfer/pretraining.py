@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from cumulant.bounds import check_seed
+import cumulant
+from cumulant.config import FreePlay, check_seed
 from cumulant.features.coordinates import Features, true_features
 from cumulant.features.encoder import Encoder
-from cumulant.freeplay import checkpoints, processes
-from cumulant.freeplay.devices import mesh_of
+from cumulant.freeplay import checkpoints
 from cumulant.freeplay.in_step import InStep
 from cumulant.freeplay.learning import Training, check_size, start, train
 from cumulant.freeplay.networks import Network
 from cumulant.freeplay.runs import Diverged, is_judged, parts_of, play_freely
-from cumulant.freeplay.settings import FreePlay
 from cumulant.goals.feature import described
 from cumulant.goals.suites import coverage
-from cumulant.locks import locked
-from cumulant.storage import checksum, discard, seal_of
+from cumulant.storage import checksum, discard, locked
 from cumulant.transfer.evaluation import Success, interval
 from cumulant.transfer.library import Library
 from cumulant.transfer.library_folders import DIGITS, check_features, describe, encoder_folder, forget
@@ -53,7 +50,6 @@ def pretrain(
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_every: float = 60.0,
     force: bool = False,
-    devices: int | None = None,
 ) -> Library | None:
     """Play freely in a world and learn Ψ. With `out`, metrics, checkpoints and the finished library go there.
 
@@ -61,8 +57,6 @@ def pretrain(
     Returns the library, or None if `should_stop` ended the run; then `resume` goes on from the last checkpoint, and the
     weights at the end are the same, bit for bit on a CPU, as if nothing had happened. So they are if it was killed.
     `force` overwrites a run in the folder. Nobody else may write there at the same time.
-    `devices` is how many share the run, and it is resumed on any number: by default one, or, if several processes call
-    this (after `jax.distributed.initialize`), all that they have. The first process alone writes.
 
     >>> import cumulant
     >>> brief = cumulant.FreePlay(width=8, num_envs=4, batch=8, env_steps=400, replay=400)
@@ -73,8 +67,7 @@ def pretrain(
     check_seed(seed)
     check_features(features, world)
     check_size(world, config, features)
-    mesh = mesh_of(devices, world, config)
-    out = Path(out) if out is not None and processes.is_first() else None
+    out = None if out is None else Path(out)
 
     def judge(network: Network) -> float | None:
         library = Library(apart(world), config, network, features, tremble=tremble)
@@ -92,11 +85,9 @@ def pretrain(
     tremble = _tremble(world, features)
     played: World = Seen(world, tremble=tremble) if tremble else world
     with ExitStack() as held:
-        with processes.together():
-            if out:
-                held.enter_context(locked(out, encoder_folder(out).name))
-                _prepare(out, features, resume, force)
-        processes.check_same(seal_of(about))
+        if out:
+            held.enter_context(locked(out, encoder_folder(out).name))
+            _prepare(out, features, resume, force)
         network = play_freely(
             played,
             config,
@@ -110,11 +101,10 @@ def pretrain(
             resume=resume,
             checkpoint_every=checkpoint_every,
             rehearsed=(judge, finish),
-            mesh=mesh,
         )
         if network is None:
             return None
-        library = _recorded(finish(network), seed, noted, mesh.size if mesh else 1)
+        library = _recorded(finish(network), seed, noted)
         if out:
             library.save(out)
             checkpoints.discard_all(out)
@@ -185,7 +175,7 @@ def _finished(world: World, config: FreePlay, network: Network, features: Featur
     return Library(world, config, network, features, jnp.asarray(as_kept, jnp.float32))
 
 
-def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]], devices: int) -> Library:
+def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]]) -> Library:
     """The library with a record of how it was made, from the last report of every kind."""
     compiled, progress, finished = (noted.get(event, {}) for event in ("compiled", "progress", "finished"))
     held_out = None
@@ -193,8 +183,7 @@ def _recorded(library: Library, seed: int, noted: dict[str, dict[str, Any]], dev
         episodes = _HELD_OUT * _held_out_episodes(library.world)
         held_out = Success(rate, interval(round(rate * episodes), episodes), None, _HELD_OUT, episodes)
     seconds, since = finished.get("seconds"), compiled.get("update", 0)
-    version = metadata.version("cumulant")
-    made = Made(seed, hardware(devices), compiled.get("seconds"), seconds, since, version, held_out)
+    made = Made(seed, hardware(), compiled.get("seconds"), seconds, since, cumulant.__version__, held_out)
     return replace(library, record=Record(checksum(library.network), made))
 
 

@@ -1,13 +1,14 @@
 """Spriteworld: an agent that walks over objects and drags the one it stands on (the paper's appendix A.1)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
+from msgspec import Meta
 
-from cumulant.bounds import check_settings
+from cumulant.config import Positive, check_settings
 from cumulant.worlds.protocol import Drawing
 from cumulant.worlds.renderer import Look, draw, drawing
 from cumulant.worlds.shapes import SHAPES, signed_distance
@@ -36,10 +37,10 @@ class Spriteworld:
     """
 
     objects: tuple[str, ...] = ("square", "circle")  # topmost first; each is named after its shape
-    step_size: float = 0.1
-    drag_ratio: float = 0.5  # how far a drag goes, as a part of a step
-    half_extent: float = 0.1  # of every object
-    max_steps: int = 100
+    step_size: Positive = 0.1
+    drag_ratio: Positive = 0.5  # how far a drag goes, as a part of a step
+    half_extent: Positive = 0.1  # of every object
+    max_steps: Annotated[int, Meta(ge=1, le=_MAX_STEPS)] = 100
     shows_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -54,10 +55,7 @@ class Spriteworld:
             raise ValueError(f"every object may appear once, but got {', '.join(self.objects)}")
         if not self.objects:
             raise ValueError(f"a world has 1 to {len(SHAPES)} objects, but got none")
-        check_settings(self, max_steps=(1, _MAX_STEPS))
-        for name in ("step_size", "drag_ratio", "half_extent"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie in (0, 1], but is {getattr(self, name)}")
+        check_settings(self)
 
     @property
     def num_actions(self) -> int:

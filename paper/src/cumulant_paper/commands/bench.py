@@ -38,8 +38,7 @@ class Bench:
         with on_terminal("loading", self.json):
             import jax
 
-            from cumulant.bounds import check_memory
-            from cumulant.freeplay.settings import PRESETS
+            from cumulant.config import PRESETS, check_memory
             from cumulant_paper import bench, peers
             from cumulant_paper.starts import bench_start
 
