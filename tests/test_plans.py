@@ -91,4 +91,4 @@ def test_tables_of_plans_share_one_shape():
     for alone in (goals[0], Plan.of(goals[0]), parse("not (square x 2/9 or circle y 7/7)")):
         assert plans.tables_of([alone]).goal.allowed.shape == (1, 1, 8, 6, 1000)
     other = plans.tables_of([parse_plan("agent x 5/99 then agent left then square top")])
-    assert jax.tree.map(np.shape, other) == jax.tree.map(np.shape, plans.tables_of(goals[1:]))
+    assert jax.tree.map(jnp.shape, other) == jax.tree.map(jnp.shape, plans.tables_of(goals[1:]))
