@@ -1,5 +1,6 @@
 """Shared by all tests: Hypothesis without deadlines (compiling takes seconds), and the worlds that tests run in."""
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -26,6 +27,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 gc.set_threshold(50_000, 20, 20)
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -81,9 +83,9 @@ class Sliders:
 # What shares compiled programs shares a process; the longest come first: a process that takes one last keeps the other
 # waiting.
 _TOGETHER = (
-    "web_page web_layout web_hands web_player web_api web_server same_episode",
+    "web_page web_hands web_layout",
     "representation learnt",
-    "web_worlds web_bars",
+    "web_api web_player web_server same_episode",
     "cli",
     "docs",
     "fuzz trust_runs runs",
@@ -178,25 +180,31 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def player():
-    from web_server import player_of  # only the tests of the web need what it imports
+    from web_server import player_in  # only the tests of the web need what it imports
 
-    return player_of(THIRDS)
+    return player_in("sprites")
 
 
 @pytest.fixture(scope="session")
-def address(player):
+def address_of():
+    """Serve the page of a world from when it is first asked for."""
     from cumulant.web.server import create_app
-    from web_server import serving
+    from web_server import player_in, serving
 
-    with serving(create_app(player, warm_up=False)) as address:
-        yield address
+    with contextlib.ExitStack() as servers:
+        yield cache(lambda world: servers.enter_context(serving(create_app(player_in(world), warm_up=False))))
+
+
+@pytest.fixture(scope="session")
+def address(address_of):
+    return address_of("sprites")
 
 
 @pytest.fixture(scope="module")
 def client(address):
     import httpx
 
-    with httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+    with httpx.Client(base_url=f"http://{address}", timeout=120) as client:
         yield client
 
 
@@ -209,8 +217,8 @@ def browser():
 
 
 @pytest.fixture
-def visit(browser, address):
+def visit(browser, address_of):
     from web_browser import visiting
 
-    with visiting(browser, address) as open_page:
+    with visiting(browser, address_of) as open_page:
         yield open_page

@@ -1,21 +1,20 @@
 """How the page is laid out, on screens of four sizes: what is in view, what explains itself, what stays."""
 
-import re
+from itertools import cycle
 
 import httpx
 import pytest
 from playwright.sync_api import expect
 
 import web_browser
-from web_browser import TABS, below_the_fold, faster, grave, overlapping, pictured, solved
-from web_server import PHRASE, PLAN
+from web_browser import TABS, below_the_fold, grave, overlapping, pictured, solved
+from web_server import PHRASE, PLAN, ROOM_PLAN, UP_AND_DOWN
 
 pytestmark = web_browser.NEEDED
 SIZES = {
     width: {"width": width, "height": height} for width, height in ((1440, 900), (1280, 720), (768, 1024), (390, 844))
 }
-GOAL = f"?goal={PHRASE.replace(' ', '+')}&seed=3"
-LONG = f"?goal={PLAN.replace(' ', '+')}&seed=11"
+GOALS = {"sprites": PLAN, "room": ROOM_PLAN, "crane": UP_AND_DOWN}
 
 # Texts in view with a letter from the equations that tells nobody what it means.
 UNEXPLAINED = """() => {
@@ -34,21 +33,29 @@ def in_view(page, selector):
     return box["y"] >= 0 and box["y"] + box["height"] <= size["height"]
 
 
-def values(page):
-    """What the skills are worth, as the grid says."""
-    return page.locator("#grid .number").all_text_contents()
-
-
-@pytest.mark.parametrize("width", SIZES)
-def test_all_that_one_needs_is_in_view_and_nothing_lies_over_anything(visit, width):
-    page = visit(LONG, viewport=SIZES[width])
+@pytest.mark.parametrize(
+    ("world", "width", "schemes"),
+    [
+        ("sprites", 1440, ("light", "dark")),  # each tab is seen in both
+        ("sprites", 1280, ("dark", "light")),
+        ("sprites", 768, ("light", "dark")),
+        ("sprites", 390, ("dark", "light")),
+        ("room", 1280, ("light",)),
+        ("room", 768, ("light",)),
+        ("room", 390, ("dark",)),
+        ("crane", 1280, ("dark",)),
+        ("crane", 390, ("light",)),
+    ],
+)
+def test_layout_hides_nothing_and_excludes_nobody(visit, world, width, schemes):
+    page = visit(PHRASES[world], world, "seed=11", viewport=SIZES[width])
     expect(page.locator("#stages li")).to_have_count(2)
     if width > 700:  # on a phone, one scrolls; what is asked and what comes of it are in view even so
         assert below_the_fold(page) == []
-    assert in_view(page, "#phrase")
-    assert in_view(page, "#arena")
-    schemes = ("light", "dark") if width in (1440, 768) else ("dark", "light")  # each tab is seen in both
-    for scheme, tab in zip(2 * schemes, TABS, strict=True):
+    if world == "sprites":
+        assert in_view(page, "#phrase")
+        assert in_view(page, "#arena")
+    for tab, scheme in zip(TABS, cycle(schemes), strict=False):
         page.emulate_media(color_scheme=scheme)
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel")).to_have_count(1)
@@ -56,26 +63,23 @@ def test_all_that_one_needs_is_in_view_and_nothing_lies_over_anything(visit, wid
         page.evaluate("scrollTo(0, 0)")  # where nothing has slid below the arena yet
         assert overlapping(page) == []
         assert grave(page) == []
-    pictured(page, f"page-{width}")
+        if world == "sprites":
+            page.evaluate("document.querySelector('.side').scrollIntoView({ block: 'end' })")
+            assert in_view(page, "#arena"), tab  # however far one scrolls
+    pictured(page, f"{world}-{width}")
+    if world == "sprites":
+        page.get_by_role("tab", name="Teach by reward").click()
+        page.locator("#learn").focus()  # nor does the arena lie over what has the focus
+        on_top = "({ x, y }) => document.elementFromPoint(x + 9, y + 9).id"
+        assert page.evaluate(on_top, page.locator("#learn").bounding_box()) == "learn"
+        assert in_view(page, "#arena")
 
 
-@pytest.mark.parametrize("width", SIZES)
-def test_the_arena_stays_in_view_however_far_one_scrolls_in_a_panel(visit, width):
-    page = visit(GOAL, viewport=SIZES[width])
-    for tab in TABS:
-        page.get_by_role("tab", name=tab).click()
-        page.evaluate("document.querySelector('.side').scrollIntoView({ block: 'end' })")
-        assert in_view(page, "#arena"), tab
-    page.get_by_role("tab", name="Teach by reward").click()
-    page.locator("#learn").focus()  # nor does it lie over what has the focus
-    box = page.locator("#learn").bounding_box()
-    on_top = "({ x, y }) => document.elementFromPoint(x + 9, y + 9).id"
-    assert page.evaluate(on_top, box) == "learn"
-    assert in_view(page, "#arena")
-
-
-def test_how_it_works_is_told_with_this_librarys_numbers_and_drawn_with_what_is_in_its_mind(visit, address):
-    page = visit(GOAL, viewport=SIZES[1280], reduced_motion="reduce")
+def test_how_it_works_stands_still_in_numbers(visit, address):
+    page = visit(PHRASE, viewport=SIZES[1280], reduced_motion="reduce")
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()  # nothing moves for who wants no motion
+    expect(page.locator("#time")).to_have_value("0")
+    assert page.evaluate("document.getAnimations().length") == 0
     world = httpx.get(f"http://{address}/api/world").json()
     skills = len(world["features"]) * world["bins"]
     steps = page.locator("#how li")
@@ -92,8 +96,8 @@ def test_how_it_works_is_told_with_this_librarys_numbers_and_drawn_with_what_is_
     assert in_view(page, "#how")
 
 
-def test_every_letter_is_explained_to_pointer_keyboard_and_touch(visit):
-    page = visit(GOAL, viewport=SIZES[1280])
+def test_letters_are_explained_to_pointer_and_keyboard(visit):
+    page = visit(PHRASE, viewport=SIZES[1280])
     for tab in TABS:
         page.get_by_role("tab", name=tab).click()
         assert page.evaluate(UNEXPLAINED) == []
@@ -116,8 +120,8 @@ def test_every_letter_is_explained_to_pointer_keyboard_and_touch(visit):
     expect(tip).to_contain_text("Ψ, psi")
 
 
-def test_a_finger_opens_and_closes_a_tooltip_that_does_not_leave_the_screen(visit):
-    page = visit(GOAL, viewport=SIZES[390], has_touch=True)
+def test_finger_opens_tooltips_within_the_screen(visit):
+    page = visit(PHRASE, viewport=SIZES[390], has_touch=True)
     tip = page.get_by_role("tooltip")
     for n in range(page.locator("#how .term").count()):
         page.locator("#how .term").nth(n).tap()
@@ -128,32 +132,23 @@ def test_a_finger_opens_and_closes_a_tooltip_that_does_not_leave_the_screen(visi
         expect(tip).to_have_count(0)
 
 
-def test_what_was_thought_stays_when_the_episode_ends(visit):
-    page = visit(GOAL, viewport=SIZES[1280])
-    faster(page)
+def test_last_thought_stays_when_the_episode_ends(visit):
+    page = visit(PHRASE, viewport=SIZES[1280])
     solved(page)
     last = page.locator("#time").get_attribute("max")
     expect(page.locator("#clock")).to_have_text(f"step {last} of {last}")
     expect(page.locator("#clauses li.done")).to_have_count(3)
     expect(page.locator("#grid .followed")).to_have_count(0)
-    kept = values(page)
+    values = page.locator("#grid .number")
+    kept = values.all_text_contents()
     assert max(map(float, kept)) > 0
     page.locator("#time").fill(str(int(last) - 1))
     expect(page.locator("#grid .followed")).to_have_count(1)
-    assert values(page) == kept
-
-
-def test_players_have_plain_names_beside_technical_ones_and_a_line_each(visit):
-    page = visit(GOAL)
-    page.get_by_role("tab", name="Compare").click()
-    players = page.locator("#players figure")
-    expect(players.locator("strong")).to_have_text(["The agent", "The paper's agent", "The expert", "Pure chance"])
-    expect(players.locator(".technical")).to_have_text(["Committed GPI", "Plain GPI", "Oracle", "Random"])
-    expect(players.locator(".what")).to_have_text([re.compile(r"^[A-Z].{25,}\.$")] * 4)
+    assert values.all_text_contents() == kept
 
 
 def test_links_lead_somewhere(visit, address):
-    page = visit(GOAL)
+    page = visit(PHRASE)
     targets = set(page.locator("a").evaluate_all("links => links.map((link) => link.getAttribute('href'))"))
     outside = {target for target in targets if target.startswith("http")}
     assert outside == {"https://arxiv.org/abs/1911.10866"}
@@ -162,10 +157,3 @@ def test_links_lead_somewhere(visit, address):
             expect(page.locator(target)).to_have_count(1)
         else:
             assert httpx.get(f"http://{address}/{target}").status_code == 200
-
-
-def test_nothing_moves_for_those_who_want_no_motion(visit):
-    page = visit(GOAL, reduced_motion="reduce")
-    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
-    expect(page.locator("#time")).to_have_value("0")
-    assert page.evaluate("document.getAnimations().length") == 0

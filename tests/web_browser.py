@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -32,19 +33,19 @@ def launched():
 
 
 @contextlib.contextmanager
-def visiting(browser, address):
-    """Opens pages; afterwards, nothing may have gone wrong on them, and nothing come from elsewhere."""
+def visiting(browser, address_of):
+    """Yield what opens pages; afterwards, nothing may have gone wrong on them, and nothing come from elsewhere."""
     contexts, wrong, elsewhere = [], [], []
 
-    def open_page(query="", **options):
+    def open_page(goal="", world="sprites", query="seed=3", like=None, **options):
         context = browser.new_context(**({"viewport": {"width": 1180, "height": 900}} | options))
         contexts.append(context)
-        page = context.new_page()
+        page, address = context.new_page(), address_of(world)
         page.set_default_timeout(60_000)
         page.on("console", lambda message: message.type in ("error", "warning") and wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: elsewhere.append(request.url) if address not in request.url else None)
-        page.goto(f"http://{address}/{query}")
+        page.goto(like.url if like else f"http://{address}/?{urlencode({'goal': goal})}&{query}")
         expect(page.locator("#clock")).not_to_have_text("step 0")
         return page
 
@@ -55,12 +56,30 @@ def visiting(browser, address):
     assert [url for url in elsewhere if not url.startswith(("blob:", "data:"))] == []
 
 
+def asked(page):
+    """Return the episode that the address holds, as the API is asked for it."""
+    query = parse_qs(urlsplit(page.url).query)
+    start = [float(x) for x in query["start"][0].split(",")] if "start" in query else None
+    whole = {name: int(query.get(name, ["0"])[0]) for name in ("seed", "stage")}
+    return {"phrase": query["goal"][0], "start": start} | whole
+
+
+def submit(page, phrase):
+    page.get_by_label("Goal, in plain words").fill(phrase)
+    page.keyboard.press("Enter")
+
+
 def solved(page):
+    """Play to the end, quickly."""
+    page.locator("#speed").fill("30")
     expect(page.locator("#verdict.good")).to_have_text(re.compile("Solved in|Already so"))
 
 
-def faster(page):
-    page.locator("#speed").fill("30")
+def running(page, steps):
+    """Play slowly, and some steps on its way."""
+    page.locator("#speed").fill("3")
+    page.get_by_role("button", name="Replay").click()
+    page.wait_for_function("n => Number(document.getElementById('time').value) >= n", arg=steps)
 
 
 def below_the_fold(page):

@@ -22,7 +22,7 @@ from cumulant.web.episodes import Aim, Leg, Lesson, TooShort
 from cumulant.web.episodes import Episode as PlayedEpisode
 from cumulant.web.examples import examples_for
 from cumulant.web.from_scratch import from_scratch
-from cumulant.web.player import CHANGES, FRAMES, LESSONS, Player
+from cumulant.web.player import CHANGES, FRAMES, Player
 from cumulant.web.schemas import Goal, Problem, TeachRequest
 from cumulant.worlds.protocol import World
 
@@ -44,18 +44,6 @@ class Offer(NamedTuple):
     request: type[BaseModel]
     reply: type[BaseModel]
     answer: Callable[[Player, Any], BaseModel]
-    cost: int  # relative to the cheapest, for rate limits: of an ordinary request
-
-    def cost_of(self, request: BaseModel) -> int:
-        """What a request costs: more for more labelled steps, and for what was played before the goal was changed."""
-        steps = getattr(request, "steps", min(LESSONS))
-        return self.cost * max(1, steps // min(LESSONS)) * (1 + changes(request))
-
-
-def changes(request: BaseModel) -> int:
-    """How often the goal of a request's episode is changed on the way; what is too often is refused later."""
-    episode = getattr(request, "episode", None) or request
-    return min(CHANGES, len(getattr(episode, "after", ())))
 
 
 def world_of(player: Player) -> schemas.World:
@@ -173,13 +161,13 @@ def frames(player: Player, request: schemas.EpisodeRequest) -> schemas.Frames:
 
 
 OFFERS = {
-    "parse": Offer(Goal, schemas.Parsed, parse, 1),
-    "episode": Offer(schemas.EpisodeRequest, schemas.Episode, episode, 2),
-    "step": Offer(schemas.StepRequest, schemas.Episode, step, 1),
-    "evaluate": Offer(schemas.EvaluateRequest, schemas.Outcomes, evaluate, 5),
-    "teach": Offer(TeachRequest, schemas.Lessons, teach, 20),
-    "psi": Offer(schemas.PsiRequest, schemas.Psi, psi, 3),
-    "frames": Offer(schemas.EpisodeRequest, schemas.Frames, frames, 10),
+    "parse": Offer(Goal, schemas.Parsed, parse),
+    "episode": Offer(schemas.EpisodeRequest, schemas.Episode, episode),
+    "step": Offer(schemas.StepRequest, schemas.Episode, step),
+    "evaluate": Offer(schemas.EvaluateRequest, schemas.Outcomes, evaluate),
+    "teach": Offer(TeachRequest, schemas.Lessons, teach),
+    "psi": Offer(schemas.PsiRequest, schemas.Psi, psi),
+    "frames": Offer(schemas.EpisodeRequest, schemas.Frames, frames),
 }
 
 
