@@ -404,6 +404,26 @@ def test_ctrl_c_is_quiet_while_jax_compiles():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    ("to", "args", "status", "encoding"),
+    [
+        (">/dev/full", ["--version"], 2, "utf-8"),
+        ("2>/dev/full", ["explian", "square left"], 2, "utf-8"),
+        (">&-", ["--version"], 0, "utf-8"),
+        ("2>&-", ["explian", "square left"], 2, "utf-8"),
+        ("", ["--help"], 0, "ascii"),
+        ("", ["explain", "square \udcff"], 2, "ascii"),
+    ],
+)
+def test_full_closed_and_ascii_streams_end_quietly(to, args, status, encoding):
+    typed = ["sh", "-c", f'exec "$@" {to}', "sh", sys.executable, "-m", "cumulant", *args]
+    env = os.environ | {"PYTHONIOENCODING": encoding}
+    ended = subprocess.run(typed, check=False, capture_output=True, timeout=120, env=env)
+    assert ended.returncode == status
+    assert b"Traceback" not in ended.stderr
+    assert b"Exception" not in ended.stderr
+
+
 def test_features_that_are_no_numbers_are_refused(tmp_path, monkeypatch, capsys):
     (tmp_path / "own_nan.py").write_text("import jax.numpy as jnp\ndef features(obs): return jnp.nan * obs\n")
     monkeypatch.chdir(tmp_path)

@@ -3,18 +3,20 @@
 import pytest
 
 from fuzz import PARTS
-from fuzz_commands import Fuzz
+from fuzz_commands import Tried
+
+TRIED = {  # cases of each part, and some of what it has to have tried
+    "folders": (80, ["hostile refused", "hostile read", "damaged refused", "damaged read"]),
+    "runs": (14, ["states of sweep", "kills at a step", "real kills", "full disks"]),
+    "phrases": (400, ["goals", "plans", "states inside", "states outside"]),
+    "arguments": (60, ["pretrain", "solve"]),
+    "server": (20, ["requests answered", "requests refused", "messages answered", "messages refused"]),
+}
 
 
-@pytest.mark.parametrize(("part", "cases"), [("folders", 80), ("runs", 14), ("arguments", 60), ("server", 40)])
-def test_fuzz_finds_no_violation(part, cases):
-    PARTS[part](fuzz := Fuzz(count=cases))
-    assert not fuzz.violations
-    assert fuzz.tried
-
-
-def test_phrases_mean_what_was_meant_and_parse_back():
-    PARTS["phrases"](fuzz := Fuzz(count=500))
-    assert not fuzz.violations
-    assert min(fuzz.tried["states inside"], fuzz.tried["states outside"]) > 1000
-    assert min(fuzz.tried[kind] for kind in ("goals", "plans", "odd texts", "relations")) > 50
+@pytest.mark.parametrize("part", TRIED)
+def test_fuzz_finds_no_violation(part):
+    most, kinds = TRIED[part]
+    PARTS[part](tried := Tried(part, most=most))
+    assert not tried.violations
+    assert all(tried.count[kind] for kind in kinds)

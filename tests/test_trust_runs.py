@@ -26,36 +26,19 @@ from cumulant.sweeps.run_folders import Row
 from cumulant.transfer.library import Library
 from cumulant.transfer.pretraining import pretrain
 from fuzz_commands import run_here
-from fuzz_runs import PRETRAIN, Run, Watched, files_of, fill, mixed, results
+from fuzz_folders import PRETRAIN, Run, Watched, files_of, fill, mixed, results
 
 WORLD, TINY = Sliders(), FreePlay(width=8, num_envs=4, batch=8, env_steps=4 * 3, replay=16)  # three parts
-FOR_GOOD = sys.maxsize // 2
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return Run(PRETRAIN, ("--resume", ""), tmp_path_factory.mktemp("run") / "out")
-
-
-def full_disks(run, times, every):
-    """How a run ends whose disk is full from a write on, with what it is resumed to checked; for some of its writes."""
-    for write in range(0, run.taking, every):
+def test_a_disk_that_is_full_once_seldom_ends_a_run(tmp_path):
+    run, endings = Run(PRETRAIN, ("--resume", ""), tmp_path / "out"), []
+    for write in range(0, run.taking, 3):
         fill(run.out, {})
-        with Watched(run.out, write, times):
-            yield run_here(*run.line)
-        assert run.go_on() == ""
-
-
-def test_a_disk_that_is_full_once_seldom_ends_a_run(run):
-    endings = list(full_disks(run, 1, every=3))
-    assert 0 < sum(ending.status for ending in endings) < len(endings)  # all but the lock and the library can wait
-    assert all(ending.err.count("cannot write ") == 1 for ending in endings)
-
-
-def test_a_disk_that_stays_full_ends_a_run_in_one_line(run):
-    for ending in full_disks(run, FOR_GOOD, every=9):
-        assert ending.status == 2
-        assert ending.err.splitlines()[-1].startswith("cumulant: cannot write ")
+        with Watched(run.out, write):
+            endings.append(run_here(*run.line))
+    assert 0 < sum(ending.returncode for ending in endings) < len(endings)  # all but the lock and the library can wait
+    assert all(ending.stderr.count("cannot write ") == 1 for ending in endings)
 
 
 def fill_with_library(configs, folders):
