@@ -159,6 +159,7 @@ def test_episode_begins_where_it_is_told(post):
     episode = post("episode", phrase=PHRASE + " then agent left", start=START, stage=1)
     assert episode["positions"][0] == [float(np.float32(x)) for x in START]
     assert episode["stages"][0] == 1
+    assert {thought["stage"] for thought in episode["thoughts"]} == {1}
     assert episode["success"]
 
 

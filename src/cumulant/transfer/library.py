@@ -223,8 +223,8 @@ class Library:
         Only committed GPI takes heed of what a plan avoids.
         """
         guide = self.guide(goal) if isinstance(goal, str | Task | Plan) else goal
-        begin, act, sees, _ = self.gpi(committed)(self.seen, guide)
-        return Policy(jax.jit(begin), jax.jit(act), sees, _called(goal))
+        policy = self.gpi(committed)(self.seen, guide)
+        return policy._replace(begin=jax.jit(policy.begin), act=jax.jit(policy.act), about=_called(goal))
 
     def guide(self, goal: str | Task | Plan) -> PlanGuide:
         """What GPI goes by in a task or a plan, stage by stage."""

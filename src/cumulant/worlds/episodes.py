@@ -39,10 +39,11 @@ class Policy(NamedTuple):
     Policy(random_policy)
     """
 
-    begin: Callable[[PyTree], PyTree]
+    begin: Callable[..., PyTree]
     act: Callable[[PyTree, PyTree, PRNGKeyArray], tuple[PyTree, Int[Array, ""]]]
     sees: Callable[[World], World] = partial(seen, as_features=False)  # the world whose observations these are
     about: str = ""  # what it is for, in words
+    in_stages: bool = False  # whether `begin` also takes the stage of a plan to begin with
 
     def __repr__(self) -> str:
         made = getattr(self.act, "__qualname__", type(self.act).__name__).partition(".<locals>")[0]
@@ -185,7 +186,9 @@ def rollout(
         return jax.lax.cond(ended == 1, none, some, carry, keys)
 
     progress = tracker.begin(start, stage)
-    carry = (start, policy.begin(world.observe(start)), progress, jnp.zeros((), jnp.int32))
+    obs = world.observe(start)
+    memory = policy.begin(obs, stage) if policy.in_stages else policy.begin(obs)
+    carry = (start, memory, progress, jnp.zeros((), jnp.int32))
     if together and at_once(world) is None:  # on the host, what is over costs no step anyway
         keys = jax.random.split(key, (-(-length // _STRIDE), _STRIDE))
         carry, recorded = jax.lax.scan(unless_over, carry, keys)
@@ -246,8 +249,8 @@ def in_stages(
     `holds` tells from an observation which stages' goals hold, as far as the player can see.
     """
 
-    def begin(obs: Array) -> Staged:
-        return enter(plans.next_stage(holds(obs), jnp.int32(0), stages), obs)
+    def begin(obs: Array, stage: Int[Array, ""] | int = 0) -> Staged:
+        return enter(plans.next_stage(holds(obs), jnp.asarray(stage, jnp.int32), stages), obs)
 
     def enter(stage: Int[Array, ""], obs: Array) -> Staged:
         return Staged(stage, policy_at(jnp.minimum(stage, stages - 1)).begin(obs))
@@ -259,7 +262,7 @@ def in_stages(
         memory, action = policy_at(jnp.minimum(stage, stages - 1)).act(memory, obs, key)
         return Staged(stage, memory), action
 
-    return Policy(begin, act, *policy_at(jnp.int32(0))[2:])
+    return policy_at(jnp.int32(0))._replace(begin=begin, act=act, in_stages=True)
 
 
 def play_many(world: World, policy: Policy, goal: Goal | GoalTracker | Task | Plan, keys: Key[Array, " n"]) -> Rollout:
