@@ -103,11 +103,11 @@ def test_world_on_the_host_shows_frames_and_bars(visit):
     ("world", "first", "typed", "word", "better"),
     [
         ("sprites", "square right", "get the sqare to the left", "sqare", "get the square to the left"),
-        ("room", "temperature warm", "lamb on", "lamb", "lamp on"),
+        ("room", AND_ROOM, "lamb on", "lamb", "lamp on"),
     ],
 )
 def test_unknown_word_is_marked_and_changes_nothing(visit, world, first, typed, word, better):
-    page = visit(first, world)
+    page = visit(first, world, "seed=1")
     running(page, 1)
     address = page.url
     page.get_by_label("Goal, in plain words").fill(typed)
@@ -143,8 +143,8 @@ def test_plan_is_ticked_off_and_its_address_restores_it(visit, world, first, pla
     if world == "room":
         expect(bar(page, "volume").locator(".lane")).to_have_count(1)
         expect(bar(page, "lamp").locator(".lane")).to_have_count(2)  # reached in the first, kept in the second
-    page.locator("#time").fill("0")
-    expect(stages).to_have_text([re.compile("– now"), re.compile("– later")])
+    else:
+        expect(stages).to_have_text([re.compile("– now"), re.compile("– later")])
     solved(page)
     expect(stages).to_have_text([re.compile("– reached"), re.compile("– reached")])
     if world == "room":
@@ -318,8 +318,8 @@ def test_dqn_is_told_where_it_was_measured(visit):
 @pytest.mark.parametrize(
     ("world", "hint", "chosen", "said"),
     [
-        ("sprites", "Paint a region first.", [f"column {x}, row {y}" for y in (3, 2) for x in (1, 2)],
-         "square not right and not bottom"),
+        ("sprites", "Paint a region first.", ["column 1, row 1", "column 1, row 2", "column 1, row 3"],
+         "square left"),
         ("room", "Choose a band first.", ["blind shut", "blind half", "lamp off"], "lamp off and blind not open"),
     ],
 )  # fmt: skip
