@@ -293,7 +293,7 @@ def vouch(folder: Path) -> None:
     """Give all settings the checksums that they should have, as an attacker would who knows how."""
     for config in folder.rglob("config.json"):
         weights = config.with_name("weights.safetensors")
-        if config.is_file() and weights.is_file() and weights.stat().st_size < BYTES:
+        if all(path.is_file() and path.stat().st_size < BYTES for path in (config, weights)):
             with contextlib.suppress(ValueError, AttributeError, RecursionError):  # of what is no JSON object
                 info = json.loads(config.read_bytes())
                 info.pop("seal", None)
