@@ -253,7 +253,7 @@ def _edited(data: bytes, rng: random.Random) -> tuple[bytes, str]:
         key = rng.choice(list(inner)) if isinstance(inner, dict) else rng.randrange(len(inner))
     value = inner.pop(key)
     if rng.random() < 0.85:
-        value = rng.choice(ODD)
+        value = value + 1 if isinstance(value, int | float) and rng.random() < 0.5 else rng.choice(ODD)
         inner.insert(key, value) if isinstance(inner, list) else inner.update({key: value})
     return json.dumps(info).encode(), f"edited at {key}: {str(value)[:99]!r}"
 
@@ -270,7 +270,7 @@ def _rearranged(data: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 def spoil(folder: Path, good: Files, other: Files, rng: random.Random) -> str:
     """Do to a good folder what a disk, a careless hand or an attacker does; return what was done."""
-    name = rng.choice([name for name in good if good[name] and not name.endswith("README.md")])
+    name = rng.choice([name for name in good if name.endswith((".json", ".safetensors"))])
     data, i, what = (
         good[name],
         rng.randrange(len(good[name])),
@@ -280,7 +280,7 @@ def spoil(folder: Path, good: Files, other: Files, rng: random.Random) -> str:
         (folder / name).unlink()
         ODD_FILES[what := rng.choice(list(ODD_FILES))](folder / name)
         return f"{name} is {what}"
-    if what == "odd" and name.endswith((".json", ".safetensors")):
+    if what == "odd":
         data, what = (_edited if name.endswith(".json") else _rearranged)(data, rng)
     else:
         flipped, more = bytes([data[i] ^ 1 << rng.randrange(8)]), rng.choice((bytes(512), b"\n \n", data[:i]))
