@@ -6,11 +6,11 @@ from fuzz import PARTS
 from fuzz_commands import Tried
 
 TRIED = {  # cases of each part, and some of what it has to have tried
-    "folders": (80, ["hostile refused", "hostile read", "damaged refused", "damaged read"]),
-    "runs": (14, ["states of sweep", "kills at a step", "real kills", "full disks"]),
-    "phrases": (400, ["goals", "plans", "states inside", "states outside"]),
-    "arguments": (60, ["pretrain", "solve"]),
-    "server": (20, ["requests answered", "requests refused", "messages answered", "messages refused"]),
+    "folders": (60, ["hostile refused", "hostile read", "damaged refused", "damaged read"]),
+    "runs": (8, ["states of sweep", "kills at a step", "real kills", "full disks"]),
+    "phrases": (250, ["goals", "plans", "states inside", "states outside"]),
+    "arguments": (40, ["pretrain", "solve"]),
+    "server": (12, ["requests refused", "messages refused"]),
 }
 
 

@@ -159,7 +159,7 @@ def server(tried: Tried) -> None:
     few = hypothesis.settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     line, memory = [*COMMAND, "serve", "--port", "0"], list[int]()
     with tempfile.TemporaryFile("w+") as errors, contextlib.ExitStack() as ended:
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = ended.enter_context(subprocess.Popen(line, stdout=subprocess.PIPE, stderr=errors, text=True))
         ended.callback(process.kill)
         assert process.stdout
         found = re.search(r":(\d+)", process.stdout.readline())
