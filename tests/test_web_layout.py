@@ -48,7 +48,7 @@ def in_view(page, selector):
     ],
 )
 def test_layout_hides_nothing_and_excludes_nobody(visit, world, width, schemes):
-    page = visit(PHRASES[world], world, "seed=11", viewport=SIZES[width])
+    page = visit(GOALS[world], world, "seed=11", viewport=SIZES[width])
     expect(page.locator("#stages li")).to_have_count(2)
     if width > 700:  # on a phone, one scrolls; what is asked and what comes of it are in view even so
         assert below_the_fold(page) == []
