@@ -134,6 +134,8 @@ def options() -> list[tuple[str, str, list[str]]]:
     pattern, found = re.compile(r"^\W*--([a-z][a-z-]*) (\[?[A-Z]+|\{\S+\})( |$)", re.MULTILINE), []
     for command in NEEDED:
         for option, kind, _ in pattern.findall(run_here(command, "--help").stdout):
+            if option == "environment":  # of one benchmark alone: the others pass over it
+                continue
             values = ODD.get(kind, NO_TEXT) + MORE.get(option, [])
             found.append((command, option, values + ["0"] * (kind in ODD and option not in MAY_BE_0)))
     return found

@@ -105,7 +105,7 @@ class Watched:
             for before, after in pairwise(self.seen)
             for name, data in after.items()
             if data != before.get(name, b"") and data.startswith(before.get(name, b""))
-            if name in before or any(part.startswith(".") for part in Path(name).parts)  # else it was renamed to there
+            if name in before or data not in before.values()  # else it was renamed to there
         ]
         return [*self.seen, *half]
 
@@ -126,7 +126,9 @@ def mixed(files: Files) -> list[str]:
     found = []
     for name in files:
         if Path(name).name == "config.json" and not any(part.startswith(".") for part in Path(name).parts):
-            told = json.loads(files[name]).get("sha256")
+            told = "unreadable"
+            with contextlib.suppress(ValueError):  # half a file
+                told = json.loads(files[name]).get("sha256")
             weights = files.get(name.replace("config.json", "weights.safetensors"), b"")
             found += [name] if told and told != hashlib.sha256(weights).hexdigest() else []
     return found
