@@ -113,7 +113,7 @@ class Encoder(eqx.Module):
             blank = eqx.filter_eval_shape(make_autoencoder, world, settings, jax.random.key(0))
         except (TypeError, ValueError) as error:
             first = str(error).partition("\n")[0]
-            raise Unreadable(f"{folder / 'config.json'} is not valid: {first}") from None
+            raise Unreadable(f"{folder / 'config.json'} is not an encoder's: {first}") from None
         grounding = Grounding(jnp.zeros(names, jnp.int32), jnp.zeros((names, 4)), k) if grounded else None
         kept, unfold = jnp.zeros(k, jnp.int32), jnp.zeros((settings.latents, k + 1))
         like = cls(blank, kept, jnp.zeros(k), jnp.ones(k), unfold, grounding, world, settings)
