@@ -123,14 +123,14 @@ class Represent:
     """
 
     learner: Literal["keypoints", "beta_vae", "ada_gvae"] = "keypoints"  # What the latents are made to be.
-    latents: Annotated[int, Meta(ge=1, le=1024)] = 20  # Latents before the dead and the redundant are dropped.
+    latents: Annotated[int, Meta(ge=1, le=1024)] = 20  # Before dead and redundant ones are dropped.
     width: Annotated[int, Meta(ge=1, le=1024)] = 32  # Channels of a layer.
     beta: Annotated[float, Meta(ge=0, le=1e9)] = 1.0  # Weight of a VAE's divergence.
-    pairs: Annotated[int, Meta(ge=1, le=10**9)] = 65_536  # Pairs of frames, one action apart, seen in random play.
+    pairs: Annotated[int, Meta(ge=1, le=10**9)] = 65_536  # Of frames, one action apart, in random play.
     updates: Annotated[int, Meta(ge=1, le=10**9)] = 5_000  # Of the autoencoder.
     batch: Annotated[int, Meta(ge=1, le=10**9)] = 64  # Pairs in an update.
-    restarts: Annotated[int, Meta(ge=1, le=10**9)] = 3  # Autoencoders learnt; the one that reconstructs best is kept.
-    learning_rate: Positive = 1e-3  # Of Adam; it rises from 0 at first, then falls as a cosine.
+    restarts: Annotated[int, Meta(ge=1, le=10**9)] = 3  # The best of so many is kept.
+    learning_rate: Positive = 1e-3  # Of Adam; warmed up, then a cosine.
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -148,26 +148,26 @@ class FreePlay:
     """
 
     bins: Annotated[int, Meta(ge=1, le=99)] = 3  # m, the bins of each feature.
-    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.95  # Discount; with 1 the sums of cumulants would be infinite.
-    # A trunk for each feature; one for all of them; or the paper's.
+    gamma: Annotated[float, Meta(ge=0, lt=1)] = 0.95  # Discount.
+    # A trunk each, one, or the paper's.
     network: Literal["trunk_per_feature", "all_policies", "goal_conditioned"] = "trunk_per_feature"
     width: Annotated[int, Meta(ge=1, le=16_384)] = 256  # Units of a layer.
-    depth: Annotated[int, Meta(ge=1, le=64)] = 2  # Layers of a trunk; the paper's network has its own.
-    full_matrix: bool = False  # Learn all of Ψ; otherwise the off-diagonal trick fills in what the Lemma gives.
-    relational: bool = True  # Show trunks the differences of features beside the features.
-    acting_policy_only: bool = False  # The paper's rule: a transition teaches only the policy that made it.
-    stratified: bool = True  # Replay by which feature changed; otherwise plain.
-    env_steps: Annotated[int, Meta(ge=1, le=10**12)] = 10_240_000  # Of free play, all copies of the world together.
-    num_envs: Count = 1024  # Copies of the world; one step of each comes before every update.
+    depth: Annotated[int, Meta(ge=1, le=64)] = 2  # Layers of a trunk; not in the paper's network.
+    full_matrix: bool = False  # Learn all of Ψ; or fill in what the Lemma gives.
+    relational: bool = True  # Show the trunks differences of features too.
+    acting_policy_only: bool = False  # Teach only who acted, as in the paper.
+    stratified: bool = True  # Replay by which feature changed, or plainly.
+    env_steps: Annotated[int, Meta(ge=1, le=10**12)] = 10_240_000  # Steps in all copies of the world.
+    num_envs: Count = 1024  # Copies of the world; each steps once an update.
     batch: Count = 1024  # Transitions in an update.
-    learning_rate: Positive = 4e-3  # Of Adam; it falls linearly to a hundredth.
+    learning_rate: Positive = 4e-3  # Of Adam; it falls to a hundredth.
     target_rate: Positive = 0.01  # How fast the target network follows.
     replay: Count = 1_000_000  # Transitions remembered.
-    epsilon_low: Positive = 0.05  # Random actions of the most determined copy of the world.
-    epsilon_high: Positive = 1.0  # Random actions of the least determined; in between, geometrically.
-    # Mean steps until a copy takes up another policy; 0: at each episode's start.
+    epsilon_low: Positive = 0.05  # Share of random actions in the first copy.
+    epsilon_high: Positive = 1.0  # Share in the last; between, geometric.
+    # Mean steps with a policy; 0: an episode.
     switch_every: Annotated[int, Meta(ge=0, le=10**6)] = 10
-    clipped: bool = True  # Keep targets within [0, 1], where all of Ψ, scaled by 1 - γ, must lie.
+    clipped: bool = True  # Keep the targets of Ψ within [0, 1].
     half_precision: bool = False  # Matrix products in bfloat16.
 
     def __post_init__(self) -> None:

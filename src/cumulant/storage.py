@@ -29,7 +29,7 @@ from jaxtyping import PyTree
 
 Tree = TypeVar("Tree")
 _LONGEST = 500  # characters of a message
-_CONFIG_BYTES = 2**20  # of a config.json, at most
+CONFIG_BYTES = 2**20  # of a config.json, at most
 _HEADER_BYTES = 2**20  # of what weights.safetensors says of its arrays, at most
 _LOCK = ".lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)  # of a file system
@@ -232,7 +232,7 @@ def read_info(folder: Path) -> dict[str, Any]:
 
 def read_sealed(path: Path) -> dict[str, Any]:
     """Read a JSON object and verify its checksum."""
-    info = parsed(read_plain(path.parent, path.name, _CONFIG_BYTES), path)
+    info = parsed(read_plain(path.parent, path.name, CONFIG_BYTES), path)
     if not isinstance(info, dict):
         raise Unreadable(f"{path} does not hold a JSON object")
     seal = info.pop(_SEAL, None)

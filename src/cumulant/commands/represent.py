@@ -151,15 +151,11 @@ class RepresentCommand:
         print(said, file=sys.stderr, flush=True)
 
     def _check_folder(self) -> None:
-        from cumulant.storage import Unreadable, read_info
+        from cumulant.storage import CONFIG_BYTES, read_plain
 
         if not (self.out / "config.json").exists():
             return
-        try:
-            is_encoder = "represent" in read_info(self.out)
-        except Unreadable:
-            is_encoder = True  # a damaged one
-        if not is_encoder:
+        if b'"represent"' not in read_plain(self.out, "config.json", CONFIG_BYTES):  # a damaged encoder has it, too
             raise BadInput(f"{self.out} holds something other than an encoder: choose another folder")
         if not self.force:
             raise BadInput(f"{self.out} already holds an encoder: overwrite it with --force")
