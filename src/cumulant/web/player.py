@@ -280,10 +280,10 @@ def _careful(aim: Aim) -> Aim:
     return aim._replace(guide=aim.guide._replace(avoid=np.full_like(aim.guide.w, -1)))
 
 
-def _widened(several: PyTree[Shaped[np.ndarray, "1 *s"]]) -> Any:
+def _widened(several: PyTree[Shaped[np.ndarray, "1 ..."]]) -> Any:
     """Tables or a guide with as many clauses as there may be, which never hold."""
 
-    def wide(leaf: Shaped[np.ndarray, "1 *s"]) -> Shaped[np.ndarray, "1 *s"]:
+    def wide(leaf: Shaped[np.ndarray, "1 ..."]) -> Shaped[np.ndarray, "1 ..."]:
         if leaf.ndim < 5 or not leaf.shape[2]:  # has no clauses
             return leaf
         more = [(0, 0), (0, 0), (0, MAX_CLAUSES - leaf.shape[2]), (0, 0), (0, 0)]
@@ -326,7 +326,7 @@ def _picture(world: World, state: PyTree) -> UInt8[Array, "size size 3"]:
 
 @eqx.filter_jit
 def _looks(
-    world: World, features: Features, bins: int, goals: GoalTable, states: PyTree, stages: Int[np.ndarray, " n"]
+    world: World, features: Features, bins: int, goals: GoalTable, states: PyTree, stages: Int[Array, " n"]
 ) -> tuple[Float[Array, "n k"], Int[Array, "n d"], Bool[Array, "n c k"]]:
     """What some states are like: the world's features, the bins of the library's, and which conditions hold."""
 
@@ -335,7 +335,7 @@ def _looks(
         goal = jax.tree.map(lambda leaf: jnp.asarray(leaf)[stage], goals)
         return place, bin_index(f, bins), met(goal, place)
 
-    return jax.vmap(look)(states, jnp.asarray(stages))
+    return jax.vmap(look)(states, stages)
 
 
 @eqx.filter_jit
