@@ -224,7 +224,7 @@ def begin(table: PlanTable, f: Float[Array, " k"], stage: Int[Array | np.ndarray
 def standing(table: PlanTable, f: Float[Array, " k"], stage: Int[Array, ""]) -> Progress:
     """Return the progress of a plan that is in a stage, whether or not that is reached already."""
     never = jnp.zeros((), bool)
-    return Progress(stage, reached(_at(table.avoid, stage), f), never, never)
+    return Progress(stage, _holds_at(table.avoid, f, stage), never, never)
 
 
 def follow(table: PlanTable, progress: Progress, f: Float[Array, " k"]) -> Progress:
@@ -245,11 +245,11 @@ def follow(table: PlanTable, progress: Progress, f: Float[Array, " k"]) -> Progr
     """
     stage, inside, entered, lost = progress
     going_on = ~progress.violated & (stage < table.stages)
-    entered |= going_on & reached(_at(table.avoid, stage), f) & ~inside
+    entered |= going_on & _holds_at(table.avoid, f, stage) & ~inside
     if table.kept.allowed.shape[1]:
-        lost |= going_on & ~entered & ~reached(_at(table.kept, stage), f)
+        lost |= going_on & ~entered & ~_holds_at(table.kept, f, stage)
     stage = jnp.where(entered | lost, stage, next_stage(_holds(table.goal, f), stage, table.stages))
-    return Progress(stage, reached(_at(table.avoid, stage), f), entered, lost)
+    return Progress(stage, _holds_at(table.avoid, f, stage), entered, lost)
 
 
 def next_stage(holds: Bool[Array, " s"], stage: Int[Array, ""], stages: Int[Array | np.ndarray, ""]) -> Int[Array, ""]:
@@ -320,8 +320,9 @@ def _holds(stages: GoalTable, f: Float[Array, " k"]) -> Bool[Array, " s"]:
     return jax.vmap(reached, (0, None))(stages, f)
 
 
-def _at(stages: GoalTable, stage: Int[Array, ""]) -> GoalTable:
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[jnp.minimum(stage, len(leaf) - 1)], stages)
+def _holds_at(stages: GoalTable, f: Float[Array, " k"], stage: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether the current stage's holds, or the last one's: a table is wide, and what holds is not, to choose from."""
+    return _holds(stages, f)[jnp.minimum(stage, len(stages.bins) - 1)]
 
 
 def _anything(task: Task) -> Task:

@@ -335,7 +335,7 @@ def _looks(
         goal = jax.tree.map(lambda leaf: jnp.asarray(leaf)[stage], goals)
         return place, bin_index(f, bins), met(goal, place)
 
-    return jax.vmap(look)(states, jnp.asarray(stages))
+    return jax.vmap(look)(states, stages)
 
 
 @eqx.filter_jit

@@ -367,8 +367,7 @@ def over_episodes(
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], tuple(xs))
 
     if most is not None:
-        size = -(-keys.size // -(-keys.size // most))
-        pairs = _in_parts(lambda i: function(*of(i // episodes), keys[i // episodes, i % episodes]), keys.size, size)
+        pairs = _in_parts(lambda i: function(*of(i // episodes), keys[i // episodes, i % episodes]), keys.size, most)
         return jax.tree.map(lambda leaf: leaf.reshape(*keys.shape, *leaf.shape[1:]), pairs)
 
     def task(i: Int[Array, ""] | int, *axes: str) -> PyTree:
@@ -381,8 +380,9 @@ def over_episodes(
     return _in_parts(lambda i: task(i, "tasks", "episodes"), tasks, size)
 
 
-def _in_parts(function: Callable[[Int[Array, ""]], PyTree], number: int, size: int) -> PyTree:
-    """The function of 0, 1, ..., so many at a time; the last part is filled up, so that one loop does all."""
+def _in_parts(function: Callable[[Int[Array, ""]], PyTree], number: int, most: int) -> PyTree:
+    """The function of 0, 1, ..., so many at a time at most; the last part is filled up, so that one loop does all."""
+    size = -(-number // -(-number // most))
     which = jnp.arange(-(-number // size) * size) % number
     found = jax.lax.map(jax.vmap(function, axis_name="tasks"), which.reshape(-1, size))
     return jax.tree.map(lambda leaf: leaf.reshape(len(which), *leaf.shape[2:])[:number], found)
