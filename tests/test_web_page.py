@@ -136,7 +136,7 @@ def test_unknown_word_is_marked_and_changes_nothing(visit, world, seed, first, t
     ("world", "first", "plan", "seed", "between"),
     [("sprites", "agent left", PLAN, 11, 24), ("room", "temperature cold", ROOM_PLAN, 2, 1)],
 )
-def test_plan_is_ticked_off_and_its_address_restores_it(visit, world, first, plan, seed, between):
+def test_plan_is_ticked_off_and_restored_by_address(visit, world, first, plan, seed, between):
     page = visit(first, world, f"seed={seed}")
     expect(page.locator("#stages")).to_be_hidden()
     page.locator("#time").fill("0")
