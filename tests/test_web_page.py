@@ -361,6 +361,7 @@ def test_lesson_without_a_reward_is_not_acted_on(visit, monkeypatch):
 )
 def test_psi_is_shown_for_every_action(visit, world, phrase, action):
     page = visit(phrase, world)
+    page.locator("#time").fill("0")  # or another step would change it, too
     page.get_by_role("tab", name="Inside Ψ").click()
     expect(page.locator("#psi-note")).to_contain_text("Mean distance from what was played")
     before = page.locator("#maps canvas").last.evaluate("canvas => canvas.toDataURL()")
