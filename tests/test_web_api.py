@@ -277,7 +277,7 @@ def test_lesson_that_teaches_nothing_says_so(post, phrase, why):
         (PLAN, "not measured"),
     ],
 )
-def test_dqn_is_told_of_classes_it_was_measured_for(post, phrase, steps):
+def test_dqn_steps_are_told_of_measured_classes(post, phrase, steps):
     told = post("parse", phrase=phrase)["from_scratch"]
     assert told == (None if steps == "not measured" else DQN | {"steps": steps})
     assert from_scratch(Spriteworld(step_size=0.2), parse("agent left")) is None

@@ -78,7 +78,7 @@ def test_goal_on_any_grid_is_its_own(bins, data):
 
 
 @pytest.mark.parametrize("bins", [3, 7, 99])
-def test_weights_on_any_grid_are_those_on_its_own(bins, player):
+def test_weights_on_any_grid_are_their_own(bins, player):
     rng = np.random.default_rng(bins)
     names = player.world.feature_names
     task = Task(
