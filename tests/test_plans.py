@@ -87,8 +87,10 @@ def test_tables_of_plans_share_one_shape():
     goals = [parse("square left"), parse_plan("square left then agent top without agent left")]
     table = plans.tables_of(goals)
     assert table.stages.tolist() == [1, 2]
-    assert table.goal.allowed.shape == table.avoid.allowed.shape == (2, 8, 8, 6, 1000)
-    for alone in (goals[0], Plan.of(goals[0]), parse("not (square x 2/9 or circle y 7/7)")):
-        assert plans.tables_of([alone]).goal.allowed.shape == (1, 1, 8, 6, 1000)
-    other = plans.tables_of([parse_plan("agent x 5/99 then agent left then square top")])
+    assert table.goal.allowed.shape == table.avoid.allowed.shape == (2, 8, 8, 6, 16)
+    for alone in (goals[0], Plan.of(goals[0]), parse("not (square x 2/9 or circle y 3/3)")):
+        assert plans.tables_of([alone]).goal.allowed.shape == (1, 1, 8, 6, 16)
+    other = plans.tables_of([parse_plan("agent x 5/9 then agent left then square top")])
     assert jax.tree.map(jnp.shape, other) == jax.tree.map(jnp.shape, plans.tables_of(goals[1:]))
+    for fine in ("not (square x 2/9 or circle y 7/7)", "agent x 5/99"):
+        assert plans.tables_of([parse(fine)]).goal.allowed.shape == (1, 1, 8, 6, 1000)

@@ -158,14 +158,23 @@ def on_one_grid(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 class GoalTable(NamedTuple):
-    """Goals in arrays of one shape, whatever their grids: so that one compiled program serves them all.
+    """Goals in arrays of one shape, or of a second for fine grids: so that one compiled program serves them all.
 
     Bins beyond a goal's own repeat its last one, and are of no width. Only `met`, `reached`, `goals.weights` and the
     oracle look inside. Several goals have leading axes.
     """
 
-    allowed: Bool[Array | np.ndarray, "*n c k b"]  # b = MAX_BINS
+    allowed: Bool[Array | np.ndarray, "*n c k b"]  # b = padded_bins(the largest of the goals' own)
     bins: Int[Array | np.ndarray, "*n"]  # the goals' own
+
+
+def padded_bins(bins: int) -> int:
+    """Return the bins that a table has room for: few for usual grids, for thousands of goals may be stacked.
+
+    >>> padded_bins(9), padded_bins(63)
+    (16, 1000)
+    """
+    return 16 if bins <= 16 else -(-bins // MAX_BINS) * MAX_BINS
 
 
 def goal_table(tasks: Sequence[Task], clauses: int) -> GoalTable:
@@ -179,7 +188,8 @@ def goal_table(tasks: Sequence[Task], clauses: int) -> GoalTable:
         The table, with a leading axis over tasks. Its arrays are NumPy's, so that nothing is compiled.
 
     """
-    allowed = np.zeros((len(tasks), clauses, len(tasks[0].coordinates), MAX_BINS), bool)
+    width = padded_bins(max(task.bins for task in tasks))
+    allowed = np.zeros((len(tasks), clauses, len(tasks[0].coordinates), width), bool)
     for rows, task in zip(allowed, tasks, strict=True):
         table = task.table()
         rows[: len(table), :, : task.bins], rows[: len(table), :, task.bins :] = table, table[:, :, -1:]

@@ -30,9 +30,8 @@ from cumulant.goals.language import parse, parse_plan
 from cumulant.goals.phrases import shortened
 from cumulant.goals.plans import Plan, PlanTable, tables_of
 from cumulant.goals.promises import remark
-from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.rewards import RewardTable
-from cumulant.goals.tasks import GoalTable, Task
+from cumulant.goals.tasks import GoalTable, Task, padded_bins
 from cumulant.goals.weights import weights
 from cumulant.transfer import inference, library_folders, records
 from cumulant.transfer.evaluation import Success, check_episodes, evaluate
@@ -181,7 +180,7 @@ class Library:
             exact = np.where(_nearly_whole(whole), whole.round(), exact)
             most = exact.max(axis=-1, keepdims=True)  # 0 for a coordinate that may be anything, -1 for no clause
             found.append(GoalTable((exact >= most / 2) & (most >= 0), np.full(len(exact), fine, np.int32)))
-        size = -(-max(each.allowed.shape[-1] for each in found) // MAX_BINS) * MAX_BINS
+        size = padded_bins(max(each.allowed.shape[-1] for each in found))
         allowed = [np.pad(each.allowed, [(0, 0)] * 3 + [(0, size - each.allowed.shape[-1])]) for each in found]
         return GoalTable(np.stack(allowed), np.stack([each.bins for each in found]))
 

@@ -103,15 +103,22 @@ class Player:
         if self.draws:
             yield lambda: self.film("", few.plan, self.episode(few, 0, None, "committed"))
         many = few._replace(table=_widened(few.table), guide=_widened(few.guide))
-        for aim, method in ((many, "plain"), (many, "committed"), (_careful(many), "committed")):
+        fine = self.aim(self._elsewhere(17))
+        for aim, method in (
+            (fine, "committed"),
+            (_careful(fine), "committed"),
+            (many, "plain"),
+            (many, "committed"),
+            (_careful(many), "committed"),
+        ):
             yield partial(self.episode, aim, 0, None, method)
             yield partial(self.outcomes, aim, 0, method)
 
-    def _elsewhere(self) -> Task:
+    def _elsewhere(self, bins: int = 3) -> Task:
         """A goal that does not hold yet where the episode of seed 0 begins: so that something is played for it."""
         names = self.library.world.feature_names
-        wanted = 2 if self.start(0)[0] < 0.5 else 0
-        return Task.where(names, {described(names)[0].full_name: [wanted]})
+        wanted = bins - 1 if self.start(0)[0] < 0.5 else 0
+        return Task.where(names, {described(names)[0].full_name: [wanted]}, bins)
 
     def aim(self, phrase: str | Task | Plan, w: Float[np.ndarray, "1 d m"] | None = None) -> Aim:
         """What a phrase asks for; learnt weights may take the place of a plain goal's own."""
