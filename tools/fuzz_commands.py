@@ -102,7 +102,7 @@ NEEDED = {
 # Values that no option takes, by the kind of value that the help shows; any other kind is text.
 NO_FLOAT = ["", "x", "nan", "-inf", "-1", "-1e400"]
 NO_INTEGER = [*NO_FLOAT, "inf", "2.5", "1e11", str(10**30), str(-(10**30))]
-NO_TEXT = ["", "a\0b", "a\nb", "\x1b[2J", "n" * 300, "/dev/null", "/dev/full", "/dev/null/x", "/sys/x", "/proc/x"]
+NO_TEXT = ["", "a\0b", "\x1b[2J", "n" * 300, "/dev/null", "/dev/full", "/dev/null/x", "/sys/x", "/proc/x"]
 NO_TEXT += ["file/x", "loop/x", "fifo"]
 ODD = {"INT": NO_INTEGER, "N": NO_INTEGER, "FLOAT": NO_FLOAT, "X": NO_FLOAT}
 MAY_BE_0 = set("seed starts few-shot labelled switch-every port gamma gpus beta checkpoint-seconds".split())
