@@ -2,11 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 
-def bin_index(f: Float[Array, "*k"], bins: int | Int[Array | np.ndarray, ""]) -> Int[Array, "*k"]:
+def bin_index(f: Float[Array, "*k"], bins: int | Int[Array, ""]) -> Int[Array, "*k"]:
     """The bin that each feature lies in. Bins are half-open, but the last one closes, so that f = 1 lies in it."""
     return jnp.clip(jnp.floor(f * bins).astype(jnp.int32), 0, bins - 1)
 

@@ -215,7 +215,8 @@ def reached(table: Bool[Array, "c k m"] | GoalTable, f: Float[Array, " k"]) -> B
 def met(table: Bool[Array, "c k m"] | GoalTable, f: Float[Array, " k"]) -> Bool[Array, "c k"]:
     """Return which coordinates lie where each clause wants them; the arguments are those of `reached`."""
     allowed, bins = table if isinstance(table, GoalTable) else (table, table.shape[-1])
-    return jnp.take_along_axis(jnp.asarray(allowed), bin_index(f, bins)[None, :, None], axis=2)[:, :, 0]
+    index = bin_index(f, jnp.asarray(bins))
+    return jnp.take_along_axis(jnp.asarray(allowed), index[None, :, None], axis=2)[:, :, 0]
 
 
 def tables_of(tasks: Sequence[Task]) -> Bool[Array, "tasks c k m"]:

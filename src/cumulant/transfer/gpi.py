@@ -73,16 +73,16 @@ class Gpi(eqx.Module):
         resolution = resolution_of(self.features, world)
         if not isinstance(guide, PlanGuide):
             return self._towards(guide, None, resolution)
-        w, avoid = jnp.asarray(guide.w), jnp.asarray(guide.avoid)
+        w, avoid, goal, stages = jax.tree.map(jnp.asarray, guide)
         if len(w) == 1:
             return self._towards(w[0], avoid[0], resolution)
         k, m = w.shape[-2:]
 
         def holds(obs: Array) -> Bool[Array, " s"]:
             f = self.features(obs)[:k]
-            return jax.vmap(lambda table: certainly(table, f, doubt(resolution, m)))(guide.goal)
+            return jax.vmap(lambda table: certainly(table, f, doubt(resolution, m)))(goal)
 
-        return in_stages(lambda stage: self._towards(w[stage], avoid[stage], resolution), holds, guide.stages)
+        return in_stages(lambda stage: self._towards(w[stage], avoid[stage], resolution), holds, stages)
 
     def _towards(self, w: Float[Array, "c k m"], avoid: Float[Array, "f k m"] | None, resolution: Resolution) -> Policy:
         if self.committed:

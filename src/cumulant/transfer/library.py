@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -162,7 +163,7 @@ class Library:
         """
         self._check_words()
         w, felt = _all_weights(tables.goal, self.config.bins, self.grounding), tables.goal
-        avoid = jnp.zeros((*w.shape[:2], 0, *w.shape[3:]))
+        avoid: Any = np.zeros((*w.shape[:2], 0, *w.shape[3:]), np.float32)
         if np.any(tables.avoid.allowed):
             avoid = _all_weights(tables.avoid, self.config.bins, self.grounding)
         if self.grounding and w.shape[1] > 1:

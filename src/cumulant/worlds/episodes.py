@@ -215,6 +215,7 @@ def tracker_of(
         goal = jax.tree.map(lambda leaf: leaf[0, ...], plans.tables_of([goal]))
     table = goal.table() if isinstance(goal, Plan) else goal
     if isinstance(table, PlanTable):
+        table = jax.tree.map(jnp.asarray, table)
         return GoalTracker(
             begin=lambda state, stage: plans.begin(table, world.features(state), stage),
             follow=lambda progress, state: plans.follow(table, progress, world.features(state)),
@@ -242,7 +243,7 @@ class Staged(NamedTuple):
 def in_stages(
     policy_at: Callable[[Int[Array, ""]], Policy],
     holds: Callable[[Shaped[Array, "..."]], Bool[Array, " s"]],
-    stages: Int[Array | np.ndarray, ""],
+    stages: Int[Array, ""],
 ) -> Policy:
     """The policy for a plan: in each stage that stage's own, begun anew where the stage begins.
 

@@ -51,7 +51,7 @@ def oracle_policy(world: Spriteworld, table: Bool[Array, "c k m"] | PlanTable) -
 
     if len(goal.allowed) == 1 and not avoid.allowed.shape[1]:
         return player(0)
-    return in_stages(player, lambda obs: jax.vmap(reached, (0, None))(goal, obs), table.stages)
+    return in_stages(player, lambda obs: jax.vmap(reached, (0, None))(goal, obs), jnp.asarray(table.stages))
 
 
 def _aimed_at(world: Spriteworld, table: GoalTable) -> GoalTable:
@@ -94,7 +94,7 @@ def can_aim(world: Spriteworld, bins: int) -> bool:
 
 def _gap(clause: Bool[Array, "k m"], bins: Int[Array | np.ndarray, ""], f: Float[Array, " k"]) -> Float[Array, " k"]:
     """How far each coordinate lies from its nearest allowed bin, signed; 0 inside: [k, m], [k] → [k]."""
-    index, each = bin_index(f, bins)[:, None], jnp.arange(clause.shape[-1])
+    index, each = bin_index(f, jnp.asarray(bins))[:, None], jnp.arange(clause.shape[-1])
     edges = edges_of(GoalTable(clause[None], bins))
     low, high = edges[:-1], edges[1:]
     # Half-open bins: at its upper edge a coordinate lies outside, if by nothing, so a gap is never less than epsilon.

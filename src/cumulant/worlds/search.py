@@ -45,7 +45,7 @@ def search_policy(world: Numbered, table: Bool[Array, "c k m"] | PlanTable) -> P
     return in_stages(
         lambda stage: _downhill(world, following, distances[stage]),
         lambda obs: distances[:, world.number_of(obs)] == 0,
-        table.stages,
+        jnp.asarray(table.stages),
     )
 
 
