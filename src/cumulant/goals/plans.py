@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from cumulant.goals.clauses import MAX_CLAUSES, TooComplex
 from cumulant.goals.phrases import canonical, shortened
+from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import GoalTable, Task, clash, goal_table, on_one_grid, reached
 
 _STAGES = 8  # plans of up to so many stages share their programs
@@ -267,7 +268,7 @@ def tables_of(goals: Sequence[Task | Plan], as_plans: bool = False) -> PlanTable
 
     Args:
         goals: Tasks and plans over the same coordinates.
-        as_plans: Whether to give tasks the shape of plans, too.
+        as_plans: Whether to give all goals the one shape that any goal fits, that of plans on the finest grid.
 
     Returns:
         The goals, with a leading axis.
@@ -282,10 +283,11 @@ def tables_of(goals: Sequence[Task | Plan], as_plans: bool = False) -> PlanTable
     stages = 1 if plain else -(-max(map(len, rows)) // _STAGES) * _STAGES
     most = max(len(task.clauses) for own in rows for row in own for task in row if task)
     clauses = next(size for size in _CLAUSES if size >= most)
+    bins = MAX_BINS if as_plans else 1
     filled = [own + own[-1:] * (stages - len(own)) for own in rows]
 
     def column(i: int, otherwise: Callable[[Task], Task]) -> GoalTable:
-        table = goal_table([row[i] or otherwise(row[0]) for own in filled for row in own], clauses)
+        table = goal_table([row[i] or otherwise(row[0]) for own in filled for row in own], clauses, bins)
         return jax.tree.map(lambda leaf: leaf.reshape(len(rows), stages, *leaf.shape[1:]), table)
 
     goal = column(0, _anything)

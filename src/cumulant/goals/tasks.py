@@ -177,18 +177,19 @@ def padded_bins(bins: int) -> int:
     return 16 if bins <= 16 else -(-bins // MAX_BINS) * MAX_BINS
 
 
-def goal_table(tasks: Sequence[Task], clauses: int) -> GoalTable:
+def goal_table(tasks: Sequence[Task], clauses: int, bins: int = 1) -> GoalTable:
     """Return tasks as one table, padded with clauses that never hold and bins of no width.
 
     Args:
         tasks: The goals, each on a grid of its own.
         clauses: The number of clauses to pad to.
+        bins: The number of bins to have room for, at least.
 
     Returns:
         The table, with a leading axis over tasks. Its arrays are NumPy's, so that nothing is compiled.
 
     """
-    width = padded_bins(max(task.bins for task in tasks))
+    width = padded_bins(max(bins, *(task.bins for task in tasks)))
     allowed = np.zeros((len(tasks), clauses, len(tasks[0].coordinates), width), bool)
     for rows, task in zip(allowed, tasks, strict=True):
         table = task.table()

@@ -22,6 +22,7 @@ from cumulant.goals.clauses import MAX_CLAUSES
 from cumulant.goals.errors import LanguageError
 from cumulant.goals.feature import described
 from cumulant.goals.plans import Plan, PlanTable, Progress, tables_of
+from cumulant.goals.regions import MAX_BINS
 from cumulant.goals.tasks import GoalTable, Task, goal_table, met
 from cumulant.goals.vocabulary import Unspeakable, vocabulary_of
 from cumulant.transfer.audit import PsiAt, psi_at
@@ -103,22 +104,15 @@ class Player:
         if self.draws:
             yield lambda: self.film("", few.plan, self.episode(few, 0, None, "committed"))
         many = few._replace(table=_widened(few.table), guide=_widened(few.guide))
-        fine = self.aim(self._elsewhere(17))
-        for aim, method in (
-            (fine, "committed"),
-            (_careful(fine), "committed"),
-            (many, "plain"),
-            (many, "committed"),
-            (_careful(many), "committed"),
-        ):
+        for aim, method in ((many, "plain"), (many, "committed"), (_careful(many), "committed")):
             yield partial(self.episode, aim, 0, None, method)
             yield partial(self.outcomes, aim, 0, method)
 
-    def _elsewhere(self, bins: int = 3) -> Task:
+    def _elsewhere(self) -> Task:
         """A goal that does not hold yet where the episode of seed 0 begins: so that something is played for it."""
         names = self.library.world.feature_names
-        wanted = bins - 1 if self.start(0)[0] < 0.5 else 0
-        return Task.where(names, {described(names)[0].full_name: [wanted]}, bins)
+        wanted = 2 if self.start(0)[0] < 0.5 else 0
+        return Task.where(names, {described(names)[0].full_name: [wanted]})
 
     def aim(self, phrase: str | Task | Plan, w: Float[np.ndarray, "1 d m"] | None = None) -> Aim:
         """What a phrase asks for; learnt weights may take the place of a plain goal's own."""
@@ -228,7 +222,7 @@ class Player:
         """
         bins, budgets = self.library.config.bins, LESSONS[steps]
         key = jax.random.fold_in(jax.random.key(seed), 0)  # as `cumulant solve --reward` learns
-        table = goal_table([task], MAX_CLAUSES)
+        table = goal_table([task], MAX_CLAUSES, MAX_BINS)
         with self._alone:
             taught = learn_many(self.world, self.library.gpi(), bins, reward_of, table, key[None], budgets)
             belief = jax.tree.map(lambda leaf: leaf[0], jax.device_get(taught))
