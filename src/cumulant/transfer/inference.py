@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from cumulant.bounds import OutOfBounds
 from cumulant.transfer.exploration import AT_ONCE, collect, collect_at_random
@@ -61,7 +61,7 @@ class _Program:
     hidden: tuple[Hashable, ...]  # what the text does not show
     jaxpr: Jaxpr = field(compare=False)
 
-    def __call__(self, consts: Sequence[Array], state: PyTree) -> Float[Array, ""]:
+    def __call__(self, consts: Sequence[Array], state: PyTree) -> Shaped[Array, ""]:
         """Return the reward of a state."""
         return jaxpr_as_fun(ClosedJaxpr(self.jaxpr, list(consts)))(*jax.tree.leaves(state))[0]
 
