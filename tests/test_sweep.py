@@ -14,7 +14,7 @@ import pytest
 import cumulant
 from cumulant.commands.cli import main
 from cumulant.commands.grids import trials_typed
-from cumulant.config import PRESETS, FreePlay
+from cumulant.config import PRESETS, FreePlay, OutOfBounds
 from cumulant.goals.suites import CLASSES
 from cumulant.storage import Locked, locked
 from cumulant.sweeps import trials as sweeps
