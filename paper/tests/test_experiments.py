@@ -15,6 +15,7 @@ import pytest
 from conftest import THIRDS
 
 from colour_encoder import ORDER, ColourEncoder, colour_encoder
+from cumulant.config import FreePlay, Represent
 from cumulant.features.coordinates import Inputs, entangled_features
 from cumulant.features.encoder import measure
 from cumulant.freeplay.learning import make_network

@@ -115,22 +115,6 @@ def test_agrees_with_recordings_older_than_a_setting():
     assert not agrees({"inner": {"width": 3}}, Outer(Inner(3, ("circle",))))
 
 
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**31))
-def test_interval_over_seeds_holds_the_mean(seeds, tasks, seed):
-    success = np.random.default_rng(seed).uniform(size=(seeds, tasks))
-    low, high = interval_over_seeds(success)
-    assert success.min() - 1e-9 <= low <= success.mean() + 1e-9
-    assert success.mean() - 1e-9 <= high <= success.max() + 1e-9
-
-
-def test_interval_over_seeds_widens_by_seeds_alone():
-    """Not by tasks that differ; and tasks of one training, however many, are no trainings of their own."""
-    assert interval_over_seeds(np.array([[0.0, 1.0], [0.0, 1.0]])) == (0.5, 0.5)
-    assert interval_over_seeds(np.array([[0.0, 0.0], [1.0, 1.0]])) == (0, 1)
-    one = np.array([[0.2], [0.5], [0.8]])
-    assert interval_over_seeds(one) == pytest.approx(interval_over_seeds(np.repeat(one, 21, axis=1)))
-
-
 def test_curve_and_ends_average_tasks_and_seeds():
     points = [(100, 0.6), (10, 0.2)]
     rows = [row._replace(kind=kind) for kind in CLASSES for row in rows_of("x", points)]
