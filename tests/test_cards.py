@@ -5,6 +5,7 @@ import json
 import shutil
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 from conftest import THIRDS, Sliders
@@ -93,7 +94,7 @@ def measured():
     made = Made(0, "2 CPU cores", 10.5, 60.25, 0, "0.2.0", success)
     results = {
         "zero_shot": {"agent_easy": success},
-        "random": {"agent_easy": success._replace(mean_steps=None, steps_or_limit=None)},
+        "random": {"agent_easy": msgspec.structs.replace(success, mean_steps=None, steps_or_limit=None)},
     }
     evaluation = Evaluation("paper", 3, "committed", 0, 1, 20, 0, results)
     moved = tuple(tuple(0.5 if i == j else 0.125 for j in range(6)) for i in range(6))

@@ -27,5 +27,5 @@ def test_examples_of_public_names_run(name, tmp_path, monkeypatch):
 def test_dir_lists_what_is_public():
     assert set(cumulant.__all__) <= set(dir(cumulant))
     assert cumulant.__version__ == metadata.version("cumulant")
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match="nonsense"):
         _ = cumulant.nonsense
