@@ -50,7 +50,7 @@ def play_with_gpi():
 
 def play_with_the_oracle():
     world, task = WORLDS[0], cumulant.parse("square left")
-    policy = cumulant.oracle_policy(world, tables_of([task])[0])
+    policy = cumulant.oracle_policy(world, jax.tree.map(lambda leaf: leaf[0], tables_of([task])))
     jax.jit(lambda key: play(world, policy, task, key))(jax.random.key(0))
 
 
