@@ -167,7 +167,7 @@ class Library:
         if np.any(tables.avoid.allowed):
             avoid = _all_weights(tables.avoid, self.config.bins, self.grounding)
         if self.grounding and w.shape[1] > 1:
-            avoid, felt = _rounded(avoid), self._felt(tables.goal, w)
+            avoid, felt = _rounded(np.asarray(avoid), np.asarray(avoid)), self._felt(tables.goal, w)
         return PlanGuide(w, avoid, felt, tables.stages)
 
     def _felt(self, goals: GoalTable, w: Float[Array, "n s c d m"]) -> GoalTable:
@@ -178,7 +178,7 @@ class Library:
             fine = math.lcm(self.config.bins, int(goal.bins[0, 0])) * _FINER
             exact = np.asarray(_all_weights(goal, fine, self.grounding))[0]
             whole = np.repeat(np.asarray(own), fine // self.config.bins, axis=-1)
-            exact = np.where(_nearly_whole(whole), whole.round(), exact)
+            exact = _rounded(whole, exact)
             most = exact.max(axis=-1, keepdims=True)  # 0 for a coordinate that may be anything, -1 for no clause
             found.append(GoalTable((exact >= most / 2) & (most >= 0), np.full(len(exact), fine, np.int32)))
         size = padded_bins(max(each.allowed.shape[-1] for each in found))
@@ -337,13 +337,9 @@ def _called(goal: str | Task | Plan | PlanGuide | Float[Array, "c d m"]) -> str:
     return str(goal) if isinstance(goal, str | Task | Plan) else "weights"
 
 
-def _nearly_whole(shares: Float[Array | np.ndarray, "*n"]) -> Bool[Array | np.ndarray, "*n"]:
-    """Whether a bin lies all but inside a region, or all but outside: words are learnt from a few frames."""
-    return abs(shares - shares.round()) <= _ROUGH
-
-
-def _rounded(shares: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    return jnp.where(_nearly_whole(shares), shares.round(), shares)
+def _rounded(shares: Float[np.ndarray, "*n"], otherwise: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """Whole shares of bins that lie all but inside a region, or all but outside: words are learnt from a few frames."""
+    return np.where(abs(shares - shares.round()) <= _ROUGH, shares.round(), otherwise)
 
 
 def _weights(table: Bool[Array, "c k b"] | GoalTable, bins: int, grounding: Grounding | None) -> Float[Array, "c d m"]:
