@@ -201,7 +201,7 @@ def test_commands_of_the_paper_say_where_they_are(monkeypatch, capsys):
     monkeypatch.setattr(cli, "_added_commands", lambda: iter(()))
     assert main(["bench", "env"]) == 2
     assert capsys.readouterr().err == (
-        "cumulant: bench comes with the package cumulant-paper: pip install cumulant-paper\n"
+        "cumulant: bench comes with the package cumulant-paper: pip install ./paper, in a checkout\n"
     )
 
 

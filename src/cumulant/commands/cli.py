@@ -114,7 +114,7 @@ def _commands(argv: Sequence[str]) -> Any:
     named = argv[0] if argv else ""
     commands = _COMMANDS if named in _COMMANDS else _COMMANDS | dict(_added_commands())
     if named in _OF_THE_PAPER and named not in commands:
-        raise BadInput(f"{named} comes with the package cumulant-paper: pip install cumulant-paper")
+        raise BadInput(f"{named} comes with the package cumulant-paper: pip install ./paper, in a checkout")
     union: Any = None
     for name, command in commands.items():
         about = inspect.getdoc(command) or ""
